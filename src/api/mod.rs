@@ -1,0 +1,1 @@
+//! The kinds users write: types, validation rules, conditions.

@@ -1,0 +1,1 @@
+//! Who leads (Lease, epoch) and what counts (fence, permit, sealed objects).

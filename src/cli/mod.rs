@@ -1,0 +1,65 @@
+//! The command line: one file a subcommand.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub mod version;
+
+/// Scheduled work that happens once, on time and explainably.
+#[derive(Debug, Parser)]
+#[command(name = "punctual", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print the version of this program.
+    Version(version::Args),
+}
+
+/// Exit code: done.
+pub const DONE: u8 = 0;
+/// Exit code: the answer is "no" (an expectation failed, something is wrong).
+pub const NO: u8 = 1;
+/// Exit code: bad usage or a bad file.
+pub const BAD_USAGE: u8 = 2;
+/// Exit code: duplicates found.
+pub const DUPLICATES: u8 = 3;
+
+/// Why a command did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// The user gave something that cannot be used: exit code 2.
+    #[error("{0}")]
+    BadUsage(String),
+    /// The answer is "no", or something is wrong: exit code 1.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl CliError {
+    /// The process's exit code for this error.
+    pub fn code(&self) -> u8 {
+        match self {
+            Self::BadUsage(_) => BAD_USAGE,
+            Self::Failed(_) => NO,
+        }
+    }
+}
+
+/// Runs the command line and returns the process's exit code.
+pub fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Version(args) => version::run(&args),
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("punctual: {error}");
+            ExitCode::from(error.code())
+        }
+    }
+}

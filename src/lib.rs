@@ -1,0 +1,44 @@
+//! Punctual: scheduled work that must happen once, on time and explainably.
+//!
+//! ```text
+//!   kubectl ──> MaintenanceSchedule ─┐                       ┌─> MaintenanceOccurrence ──> Job ──> Pod
+//!                                    │ watch                 │ create inert, claim, seal   prepare, commit, release
+//!                        ┌───────────▼───────────────────────┴──┐
+//!   Lease <── authority ─┤  controller: observe, decide, act    │
+//!             (permit)   └───────────┬──────────────────────────┘
+//!                                    └─> events, conditions, metrics, health
+//! ```
+//!
+//! The rooms, named after what the product does. In each, the *decision* is pure and the *hands*
+//! are thin: `decide(&Snapshot, now) -> Plan`, same snapshot, same plan.
+//!
+//! | room | what it holds |
+//! |---|---|
+//! | [`api`] | the kinds users write: types, validation rules, conditions |
+//! | [`identity`] | one identity for every occurrence, whoever creates it |
+//! | [`time`] | the clock boundary, cron, time zones, the plan of a schedule |
+//! | [`authority`] | who leads (Lease, epoch) and what counts (fence, permit, sealed objects) |
+//! | [`maintenance`] | what a schedule and an occurrence do next, and the controller that does it |
+//! | [`providers`] | what executes a run: Jobs, simulated runs |
+//! | [`cluster`] | the only room that talks to the API server |
+//! | [`telemetry`] | metrics, health, logs, events |
+//! | [`cli`] | one file a subcommand |
+//! | [`retry`], [`yaml`] | the only users of `backoff` and of the YAML library |
+//!
+//! Three rules hold everywhere. *Safety needs no clock*: the Lease decides who works, the fence on
+//! the written object decides what counts. *Whatever is created is inert* until a compare-and-swap
+//! on a sealed parent has recorded its uid. *Everything is bounded*, by named constants.
+//!
+//! `docs/architecture.md` walks through one occurrence from instant to outcome.
+
+pub mod api;
+pub mod authority;
+pub mod cli;
+pub mod cluster;
+pub mod identity;
+pub mod maintenance;
+pub mod providers;
+pub mod retry;
+pub mod telemetry;
+pub mod time;
+pub mod yaml;

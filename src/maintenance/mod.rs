@@ -1,0 +1,1 @@
+//! What a schedule and an occurrence do next, and the controller that does it.

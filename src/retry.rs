@@ -1,0 +1,1 @@
+//! Delays between attempts: the only user of the `backoff` crate.
