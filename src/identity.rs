@@ -112,11 +112,41 @@ mod tests {
     #[test]
     fn vectors_of_the_contract() {
         let cases = [
-            ("default", "nightly-vacuum", "2026-03-08T07:00:00Z", "4c78fa5c685dd0f1904515254e6e61c1", "4c78fa5c-685d-80f1-9045-15254e6e61c1"),
-            ("default", "nightly-vacuum", "2026-11-01T05:30:00Z", "22914665bc9ae6af49000a265045a40c", "22914665-bc9a-86af-8900-0a265045a40c"),
-            ("default", "nightly-vacuum", "2026-11-01T01:30:00-04:00", "22914665bc9ae6af49000a265045a40c", "22914665-bc9a-86af-8900-0a265045a40c"),
-            ("a", "b-c", "2027-01-01T00:00:00Z", "b0f3a513d0eb7a44c0f173faef2e3702", "b0f3a513-d0eb-8a44-80f1-73faef2e3702"),
-            ("a-b", "c", "2027-01-01T00:00:00Z", "474b858ccaf4e2685b0622ca3667a0b2", "474b858c-caf4-8268-9b06-22ca3667a0b2"),
+            (
+                "default",
+                "nightly-vacuum",
+                "2026-03-08T07:00:00Z",
+                "4c78fa5c685dd0f1904515254e6e61c1",
+                "4c78fa5c-685d-80f1-9045-15254e6e61c1",
+            ),
+            (
+                "default",
+                "nightly-vacuum",
+                "2026-11-01T05:30:00Z",
+                "22914665bc9ae6af49000a265045a40c",
+                "22914665-bc9a-86af-8900-0a265045a40c",
+            ),
+            (
+                "default",
+                "nightly-vacuum",
+                "2026-11-01T01:30:00-04:00",
+                "22914665bc9ae6af49000a265045a40c",
+                "22914665-bc9a-86af-8900-0a265045a40c",
+            ),
+            (
+                "a",
+                "b-c",
+                "2027-01-01T00:00:00Z",
+                "b0f3a513d0eb7a44c0f173faef2e3702",
+                "b0f3a513-d0eb-8a44-80f1-73faef2e3702",
+            ),
+            (
+                "a-b",
+                "c",
+                "2027-01-01T00:00:00Z",
+                "474b858ccaf4e2685b0622ca3667a0b2",
+                "474b858c-caf4-8268-9b06-22ca3667a0b2",
+            ),
         ];
         for (namespace, schedule, instant, id, request_id) in cases {
             let work = WorkId::maintenance(namespace, schedule, at(instant));
@@ -140,8 +170,12 @@ mod tests {
         assert_eq!(name, "nightly-retention-202611290200");
         assert_eq!(maintenance_attempt_name(&name, 1), "nightly-retention-202611290200-m1");
         let longest = "s".repeat(MAX_SCHEDULE_NAME);
-        let attempt = maintenance_attempt_name(&occurrence_name(&longest, at("2026-11-29T02:00:00Z")), 9);
-        assert!(attempt.len() + "-xxxxx".len() <= 63, "a pod's name is the Job's and six characters");
+        let attempt =
+            maintenance_attempt_name(&occurrence_name(&longest, at("2026-11-29T02:00:00Z")), 9);
+        assert!(
+            attempt.len() + "-xxxxx".len() <= 63,
+            "a pod's name is the Job's and six characters"
+        );
     }
 
     #[test]

@@ -1,1 +1,73 @@
 //! The kinds users write: types, validation rules, conditions.
+//!
+//! The doc comments of fields are the user documentation: they become the descriptions that
+//! `kubectl explain` shows. Every list, map and string has a bound, because an unbounded one makes
+//! the cost of the validation rules unbounded and the API server then refuses the whole CRD.
+//!
+//! Integers are `i32`/`i64` with ranges: `u32` would emit a format that Kubernetes does not know.
+
+mod common;
+mod occurrence;
+mod run;
+mod schedule;
+
+pub use common::{
+    Condition, ConditionStatus, Fence, MAX_MESSAGE_CHARS, MAX_NAME_CHARS, MAX_REASON_CHARS, Time,
+    set_condition, truncate,
+};
+pub use occurrence::{
+    Attempt, AttemptOutcome, MaintenanceOccurrence, MaintenanceOccurrenceSpec,
+    MaintenanceOccurrenceStatus, OccurrenceState, PodRef, Resolution, ResolutionDecision,
+    ResultValue,
+};
+pub use run::{
+    ActionClass, HttpRun, JobRun, MAX_PARAMETERS, MAX_PARAMETERS_BYTES, RunSpec, SecretRef,
+    SimulatedOutcome, SimulatedRun,
+};
+pub use schedule::{
+    Abandoned, Claim, ConcurrencyPolicy, MAX_CLAIMS, MAX_SKIPPED_RANGES, MaintenanceSchedule,
+    MaintenanceScheduleSpec, MaintenanceScheduleStatus, MissedRuns, Observed, Retention,
+    ScheduleState, Spread,
+};
+
+/// API group of every kind of Punctual.
+pub const GROUP: &str = "punctual.dev";
+/// Served and stored version.
+pub const VERSION: &str = "v1alpha1";
+
+/// Label on occurrences: the name of their schedule.
+pub const LABEL_SCHEDULE: &str = "punctual.dev/schedule";
+/// Label on Jobs and pods: the uid of the occurrence or report job they run for.
+pub const LABEL_PARENT_UID: &str = "punctual.dev/parent-uid";
+/// Annotation on everything the operator creates: the epoch of the term that created it.
+pub const ANNOTATION_EPOCH: &str = "punctual.dev/epoch";
+/// Annotation on a Job: the epoch of the term that released it.
+pub const ANNOTATION_RELEASED: &str = "punctual.dev/released";
+/// Annotation on a Job: kind of its parent.
+pub const ANNOTATION_PARENT_KIND: &str = "punctual.dev/parent-kind";
+/// Annotation on a Job: the run key.
+pub const ANNOTATION_RUN_KEY: &str = "punctual.dev/run-key";
+/// Annotation on a Job: hash of the template it was made from.
+pub const ANNOTATION_TEMPLATE_HASH: &str = "punctual.dev/template-hash";
+/// Annotation on the Lease: random per acquisition attempt.
+pub const ANNOTATION_NONCE: &str = "punctual.dev/nonce";
+/// Annotation on the Lease: counts renewals of a term.
+pub const ANNOTATION_ATTEMPT: &str = "punctual.dev/attempt";
+
+/// Rule at the root of every kind: the fence never vanishes, its epoch never decreases, and an
+/// equal epoch has an equal nonce. At the root, because a rule on the field would not run when the
+/// field disappears.
+pub const FENCE_RULE: &str = "!has(oldSelf.status) || !has(oldSelf.status.fence) || (has(self.status) && has(self.status.fence) && (self.status.fence.epoch > oldSelf.status.fence.epoch || (self.status.fence.epoch == oldSelf.status.fence.epoch && self.status.fence.nonce == oldSelf.status.fence.nonce)))";
+/// Message of [`FENCE_RULE`]; the operator recognises refused stale writes by it.
+pub const FENCE_MESSAGE: &str = "status.fence: a newer leader term has sealed this object; its epoch never decreases, an equal epoch has an equal nonce, and the fence never vanishes";
+/// Message of the rule that makes an occurrence's name its identity; the check that the API server
+/// enforces the rules looks for it.
+pub const NAME_RULE_MESSAGE: &str = "metadata.name must be spec.scheduleName + '-' + the digits of spec.intendedTime (YYYYMMDDHHMM, UTC), for example nightly-202611290200";
+
+/// The CustomResourceDefinitions of all kinds, in the order they are installed.
+pub fn crds()
+-> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition>
+{
+    use kube::CustomResourceExt as _;
+    vec![MaintenanceSchedule::crd(), MaintenanceOccurrence::crd()]
+}

@@ -1,1 +1,169 @@
-//! What executes a run.
+//! What executes a run, behind one small interface keyed by the run key.
+//!
+//! Every run passes through *prepare* (create something inert under a deterministic name), *commit*
+//! (the controller records the handle in the sealed parent: that is the fence) and *release* (make
+//! the committed handle run). A leader that was deposed meanwhile can at most leave an inert thing
+//! behind. `docs/contracts/action-classes.md` is the contract.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::{
+    api::{PodRef, ResultValue, RunSpec},
+    time::IntendedTime,
+};
+
+/// The object a run belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Parent {
+    /// API version, for the owner reference.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Uid.
+    pub uid: String,
+}
+
+/// Everything a provider needs to know a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRequest {
+    /// The object it belongs to.
+    pub parent: Parent,
+    /// Name of the attempt: `<occurrence>-m<N>`; the Job's name.
+    pub attempt_name: String,
+    /// Number of the attempt, from 1.
+    pub attempt: i32,
+    /// The key by which the provider knows the run.
+    pub run_key: String,
+    /// Equal over attempts: what an idempotent receiver deduplicates by.
+    pub request_id: String,
+    /// The intended instant, if the work has one.
+    pub intended_time: Option<IntendedTime>,
+    /// Epoch of the present term.
+    pub epoch: i64,
+    /// The effective run.
+    pub run: RunSpec,
+}
+
+/// What is known of an attempt that was committed earlier; providers that need proof of the end use it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Committed {
+    /// The committed handle, if any.
+    pub handle: Option<String>,
+    /// The pod recorded for it.
+    pub pod: Option<PodRef>,
+    /// When it was first asked to stop.
+    pub stop_requested: Option<Timestamp>,
+}
+
+/// Answer to *prepare*.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Prepared {
+    /// Something inert exists under this handle (or ran already, uncommitted, and is adopted).
+    Ready {
+        /// What to commit.
+        handle: String,
+    },
+    /// The provider cannot or will not run this, ever: the run ends `Failed/RunRefused`.
+    Refused {
+        /// One sentence that names the field and the fix.
+        message: String,
+    },
+    /// The name is taken by something that is not ours.
+    NameConflict {
+        /// What is in the way.
+        message: String,
+    },
+    /// Not now; asked again with backoff.
+    NotYet {
+        /// Why.
+        message: String,
+    },
+}
+
+/// Why a run failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureClass {
+    /// May succeed if tried again: non-zero exit.
+    Transient,
+    /// The platform ended it: eviction, preemption, node loss. Proven over.
+    Disruption,
+    /// Will fail again: exit 42, not retryable, out of memory at the same limit, image or configuration errors.
+    Deterministic,
+}
+
+/// What the provider knows of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunStatus {
+    /// Prepared, never released.
+    Held,
+    /// Released; not seen started.
+    Released,
+    /// It acts.
+    Running {
+        /// Since when.
+        started: Timestamp,
+        /// The pod and node, where there is one; recorded as proof for later.
+        pod: Option<PodRef>,
+    },
+    /// It ended with success and can no longer act.
+    Succeeded {
+        /// When it started.
+        started: Option<Timestamp>,
+        /// When it ended.
+        completed: Option<Timestamp>,
+        /// What it reported.
+        result: Option<BTreeMap<String, ResultValue>>,
+        /// Whether a result was expected and could not be read.
+        result_lost: bool,
+    },
+    /// It ended with failure and can no longer act.
+    Failed {
+        /// When it started.
+        started: Option<Timestamp>,
+        /// When it ended.
+        completed: Option<Timestamp>,
+        /// PascalCase reason, for example `Evicted`, `OOMKilled`, `ExitCode`.
+        reason: String,
+        /// One sentence.
+        message: String,
+        /// What a retry may expect.
+        class: FailureClass,
+    },
+    /// It does not exist and can no longer act (never released, or proven over).
+    Absent,
+    /// Stopping was requested and is under way.
+    Stopping,
+    /// It may still act, or its end was not seen.
+    Unknown {
+        /// PascalCase reason: `EndNotSeen`, `DuplicatePod`, `SuspendedByOthers`, …
+        reason: String,
+        /// One sentence.
+        message: String,
+    },
+    /// Another person or controller stopped it (a Job suspended after release): it must be
+    /// cancelled and ends `Failed/SuspendedByOthers`.
+    StoppedByOthers {
+        /// One sentence.
+        message: String,
+    },
+}
+
+/// The provider gave no answer (transport, timeout, overload). Not the same as [`RunStatus::Unknown`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProviderError {
+    /// No answer.
+    #[error("the provider did not answer: {0}")]
+    Unreachable(String),
+    /// The permit is no longer valid: nothing was sent.
+    #[error("not leading any more")]
+    NotLeading,
+    /// Somebody changed the thing meanwhile; look again.
+    #[error("changed meanwhile: {0}")]
+    Conflict(String),
+}

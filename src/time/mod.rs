@@ -4,6 +4,7 @@
 
 pub mod clock;
 pub mod instant;
+pub mod plan;
 
 pub use clock::{LeaseClock, LeaseInstant, WallClock};
 pub use instant::IntendedTime;
