@@ -1,0 +1,302 @@
+//! A small reader of Rust source text: enough to tell code from comments and strings, to leave out
+//! test modules, and to find functions. It does not need to understand more than the rules ask.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// One source file in two forms of equal length and equal lines.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    /// Path from the repository's root, with `/`.
+    pub(crate) path: String,
+    /// As written.
+    pub(crate) text: String,
+    /// Comments, contents of strings and `#[cfg(test)]` items replaced by blanks.
+    pub(crate) code: String,
+}
+
+impl Source {
+    pub(crate) fn new(path: &str, text: &str) -> Self {
+        let code = blank_tests(&blank(text));
+        assert_eq!(code.len(), text.len(), "{path}: blanking must keep every byte's place");
+        Self { path: path.to_owned(), text: text.to_owned(), code }
+    }
+
+    /// Line number, from 1, of a byte.
+    pub(crate) fn line_of(&self, byte: usize) -> usize {
+        self.text[..byte].matches('\n').count() + 1
+    }
+
+    /// Places where `word` stands alone, that is, not as a part of a longer name.
+    pub(crate) fn words<'a>(&'a self, word: &'a str) -> impl Iterator<Item = usize> + 'a {
+        self.code.match_indices(word).map(|(at, _)| at).filter(move |&at| {
+            let before = self.code[..at].chars().next_back();
+            let after = self.code[at + word.len()..].chars().next();
+            !before.is_some_and(is_name) && !after.is_some_and(is_name)
+        })
+    }
+
+    /// The code after `byte`, without leading blanks.
+    pub(crate) fn after(&self, byte: usize) -> &str {
+        self.code[byte..].trim_start()
+    }
+
+    /// The code before `byte`, without trailing blanks.
+    pub(crate) fn before(&self, byte: usize) -> &str {
+        self.code[..byte].trim_end()
+    }
+}
+
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Where the reader is.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Code,
+    LineComment,
+    BlockComment(usize),
+    Text,
+    RawText(usize),
+}
+
+/// Replaces comments and the contents of strings and characters by blanks.
+fn blank(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut place = Place::Code;
+    let mut at = 0;
+    while at < bytes.len() {
+        let (next, keep, length) = step(bytes, at, place);
+        for &byte in &bytes[at..at + length] {
+            out.push(if keep || byte == b'\n' { byte } else { b' ' });
+        }
+        place = next;
+        at += length;
+    }
+    String::from_utf8(out).expect("whole characters are kept or blanked")
+}
+
+/// What follows at `at`: the next place, whether these bytes are code, and how many they are.
+fn step(bytes: &[u8], at: usize, place: Place) -> (Place, bool, usize) {
+    let rest = &bytes[at..];
+    match place {
+        Place::Code => step_code(bytes, at),
+        Place::LineComment => {
+            (if rest[0] == b'\n' { Place::Code } else { Place::LineComment }, false, 1)
+        }
+        Place::BlockComment(depth) if rest.starts_with(b"*/") => {
+            let next = if depth == 1 { Place::Code } else { Place::BlockComment(depth - 1) };
+            (next, false, 2)
+        }
+        Place::BlockComment(depth) if rest.starts_with(b"/*") => {
+            (Place::BlockComment(depth + 1), false, 2)
+        }
+        Place::BlockComment(depth) => (Place::BlockComment(depth), false, 1),
+        Place::Text if rest[0] == b'\\' && rest.len() > 1 => (Place::Text, false, 2),
+        Place::Text if rest[0] == b'"' => (Place::Code, true, 1),
+        Place::Text => (Place::Text, false, 1),
+        Place::RawText(hashes) => {
+            let ends = rest[0] == b'"'
+                && rest.len() > hashes
+                && rest[1..=hashes].iter().all(|&byte| byte == b'#');
+            if ends { (Place::Code, true, 1 + hashes) } else { (Place::RawText(hashes), false, 1) }
+        }
+    }
+}
+
+fn step_code(bytes: &[u8], at: usize) -> (Place, bool, usize) {
+    let rest = &bytes[at..];
+    if rest.starts_with(b"//") {
+        return (Place::LineComment, false, 2);
+    }
+    if rest.starts_with(b"/*") {
+        return (Place::BlockComment(1), false, 2);
+    }
+    if rest[0] == b'"' {
+        return (Place::Text, true, 1);
+    }
+    let after_name = at > 0 && (bytes[at - 1].is_ascii_alphanumeric() || bytes[at - 1] == b'_');
+    if !after_name && let Some(prefix) = raw_start(rest) {
+        return (Place::RawText(prefix.1), true, prefix.0);
+    }
+    if rest[0] == b'\''
+        && let Some(length) = character(rest)
+    {
+        return (Place::Code, false, length);
+    }
+    (Place::Code, true, 1)
+}
+
+/// `r"`, `r#"`, `br##"` …: length of the opening and number of hashes.
+fn raw_start(rest: &[u8]) -> Option<(usize, usize)> {
+    let r = usize::from(rest[0] == b'b');
+    if rest.get(r) != Some(&b'r') {
+        return None;
+    }
+    let hashes = rest[r + 1..].iter().take_while(|&&byte| byte == b'#').count();
+    (rest.get(r + 1 + hashes) == Some(&b'"')).then_some((r + 2 + hashes, hashes))
+}
+
+/// Length of a character literal, or `None` for a lifetime.
+fn character(rest: &[u8]) -> Option<usize> {
+    const LONGEST: usize = 12; // '\u{10ffff}'
+    let body = rest.get(1)?;
+    if *body == b'\\' {
+        let end = rest[3..].iter().take(LONGEST).position(|&byte| byte == b'\'')?;
+        return Some(end + 4);
+    }
+    let width = match body {
+        0..=0x7f => 1,
+        0xc0..=0xdf => 2,
+        0xe0..=0xef => 3,
+        _ => 4,
+    };
+    (rest.get(1 + width) == Some(&b'\'')).then_some(width + 2)
+}
+
+/// Replaces items under `#[cfg(test)]` by blanks.
+fn blank_tests(code: &str) -> String {
+    const MARK: &str = "#[cfg(test)]";
+    let mut out = code.to_owned();
+    let mut from = 0;
+    while let Some(found) = out[from..].find(MARK) {
+        let start = from + found;
+        let end = item_end(&out, start + MARK.len());
+        let blanks: String =
+            out[start..end].bytes().map(|b| if b == b'\n' { '\n' } else { ' ' }).collect();
+        out.replace_range(start..end, &blanks);
+        from = end;
+    }
+    out
+}
+
+/// Where the item that begins at `from` ends: after its `;` or its closing brace.
+fn item_end(code: &str, from: usize) -> usize {
+    let (mut braces, mut others) = (0_usize, 0_usize);
+    for (at, byte) in code.bytes().enumerate().skip(from) {
+        match byte {
+            b'(' | b'[' => others += 1,
+            b')' | b']' => others = others.saturating_sub(1),
+            b'{' => braces += 1,
+            b'}' => {
+                braces = braces.saturating_sub(1);
+                if braces == 0 {
+                    return at + 1;
+                }
+            }
+            b';' if braces == 0 && others == 0 => return at + 1,
+            _ => {}
+        }
+    }
+    code.len()
+}
+
+/// A function: its name, first line and number of lines.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Function {
+    pub(crate) name: String,
+    pub(crate) line: usize,
+    pub(crate) lines: usize,
+}
+
+/// Every function with a body, those in test modules too.
+pub(crate) fn functions(source: &Source) -> Vec<Function> {
+    let whole = Source { code: blank(&source.text), ..source.clone() };
+    let mut found = Vec::new();
+    for at in whole.words("fn") {
+        let name: String = whole.after(at + 2).chars().take_while(|&c| is_name(c)).collect();
+        if name.is_empty() {
+            continue; // the type of a function pointer
+        }
+        let end = item_end(&whole.code, at);
+        if !whole.code[..end].ends_with('}') {
+            continue; // a declaration in a trait
+        }
+        let line = whole.line_of(at);
+        found.push(Function { name, line, lines: whole.line_of(end - 1) - line + 1 });
+    }
+    found
+}
+
+/// The repository's root.
+pub(crate) fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Rust files below `folder`, in order of their paths.
+pub(crate) fn sources(folder: &str) -> Vec<Source> {
+    files(folder, &|path| path.extension().is_some_and(|ext| ext == "rs"))
+        .into_iter()
+        .map(|(path, text)| Source::new(&path, &text))
+        .collect()
+}
+
+/// Text files below `folder` that `wanted` accepts, in order of their paths: (path, text).
+pub(crate) fn files(folder: &str, wanted: &dyn Fn(&Path) -> bool) -> Vec<(String, String)> {
+    /// Deeper than any folder of this repository; a link that goes round would be.
+    const MAX_DEPTH: usize = 16;
+    let root = root();
+    let mut found = Vec::new();
+    let mut open = vec![(root.join(folder), 0)];
+    while let Some((path, depth)) = open.pop() {
+        if path.is_dir() {
+            assert!(depth < MAX_DEPTH, "{} is too deep", path.display());
+            let entries = fs::read_dir(&path).expect("a folder of the repository is readable");
+            open.extend(entries.map(|e| (e.expect("entries are readable").path(), depth + 1)));
+        } else if wanted(&path)
+            && let Ok(text) = fs::read_to_string(&path)
+        {
+            let relative = path.strip_prefix(&root).expect("found below the root");
+            found.push((relative.to_string_lossy().replace('\\', "/"), text));
+        }
+    }
+    found.sort();
+    found
+}
+
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_strings_and_characters_are_no_code() {
+        let text = concat!(
+            "let a = \"tokio\"; // tokio\n",
+            "/* tokio /* tokio */ tokio */ let b = '\"'; let c: &'static str = r#\"tokio \" tokio\"#;\n",
+            "let d = '\\''; let e = b\"to\\\"kio\"; let f = 'ü'; call(b);",
+        );
+        let source = Source::new("x.rs", text);
+        assert_eq!(source.words("tokio").count(), 0, "{}", source.code);
+        for kept in ["let a", "let b", "'static", "let d", "let e", "let f", "call(b);"] {
+            assert!(source.code.contains(kept), "{kept}: {}", source.code);
+        }
+    }
+
+    #[test]
+    fn items_of_tests_are_left_out_and_what_follows_is_not() {
+        let text = concat!(
+            "fn a() {}\n#[cfg(test)]\nmod tests { fn b() { x.unwrap() } }\n",
+            "#[cfg(test)]\nuse std::x;\nfn c() { y.unwrap() }\n",
+        );
+        let source = Source::new("x.rs", text);
+        assert!(!source.code.contains("x.unwrap") && !source.code.contains("use std"));
+        assert!(source.code.contains("fn a") && source.code.contains("y.unwrap"));
+    }
+
+    #[test]
+    fn words_are_whole_names() {
+        let source = Source::new("x.rs", "LeaseInstant Instant instant::Instant Instants");
+        assert_eq!(source.words("Instant").count(), 2);
+    }
+
+    #[test]
+    fn functions_are_measured_with_their_signature() {
+        let text = "trait T { fn d(&self); }\nfn one() -> fn(u8) -> u8 {\n  a;\n}\nfn two(\n) where\n{ if x { y } }\n";
+        let found = functions(&Source::new("x.rs", text));
+        let measured: Vec<_> = found.iter().map(|f| (f.name.as_str(), f.line, f.lines)).collect();
+        assert_eq!(measured, [("one", 2, 3), ("two", 5, 3)]);
+    }
+}
