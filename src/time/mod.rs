@@ -4,6 +4,8 @@
 
 pub mod clock;
 pub mod instant;
+pub mod plan;
 
 pub use clock::{LeaseClock, LeaseInstant, WallClock};
 pub use instant::IntendedTime;
+pub use plan::{DstPolicy, MissedRunsPolicy, SkipReason, SkippedRange};
