@@ -8,3 +8,4 @@ pub mod plan;
 
 pub use clock::{LeaseClock, LeaseInstant, WallClock};
 pub use instant::IntendedTime;
+pub use plan::{DstPolicy, MissedRunsPolicy, SkipReason, SkippedRange};
