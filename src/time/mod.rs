@@ -2,10 +2,19 @@
 //!
 //! Pure, except [`clock`], the only file in the crate that reads a clock.
 
+mod calendar;
 pub mod clock;
+pub mod cron;
 pub mod instant;
 pub mod plan;
+pub mod schedule;
+#[cfg(test)]
+mod tests;
+mod walk;
+pub mod zone;
 
 pub use clock::{LeaseClock, LeaseInstant, WallClock};
 pub use instant::IntendedTime;
 pub use plan::{DstPolicy, MissedRunsPolicy, SkipReason, SkippedRange};
+pub use schedule::{Schedule, ScheduleError};
+pub use zone::tzdb_version;
