@@ -101,18 +101,18 @@ pub enum ConditionStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What the condition is about.
+    /// What the condition is about, for example Ready.
     #[schemars(length(min = 1, max = 64))]
     pub r#type: String,
     /// Whether it holds.
     pub status: ConditionStatus,
-    /// One word for machines.
+    /// Why, in one word, for programs.
     #[schemars(length(max = 128))]
     pub reason: String,
-    /// One sentence for people.
+    /// Why, in a sentence, for people: what is wrong and what to do.
     #[schemars(length(max = 1024))]
     pub message: String,
-    /// When `status` last changed.
+    /// When the condition's status last changed.
     pub last_transition_time: Time,
     /// The generation of the object that this condition speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]

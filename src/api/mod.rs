@@ -6,10 +6,20 @@
 //!
 //! Integers are `i32`/`i64` with ranges: `u32` would emit a format that Kubernetes does not know.
 
+// The derive of `KubeSchema` copies each struct, with its `pub`, into the body of a function.
+#![allow(unreachable_pub)]
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt as _;
+
 mod common;
 mod occurrence;
+mod rules;
 mod run;
 mod schedule;
+mod schema;
+#[cfg(test)]
+mod tests;
 
 pub use common::{
     Condition, ConditionStatus, Fence, MAX_MESSAGE_CHARS, MAX_NAME_CHARS, MAX_REASON_CHARS, Time,
@@ -20,6 +30,7 @@ pub use occurrence::{
     MaintenanceOccurrenceStatus, OccurrenceState, PodRef, Resolution, ResolutionDecision,
     ResultValue,
 };
+pub use rules::{FENCE_MESSAGE, FENCE_RULE, NAME_RULE, NAME_RULE_MESSAGE};
 pub use run::{
     ActionClass, HttpRun, JobRun, MAX_PARAMETERS, MAX_PARAMETERS_BYTES, RunSpec, SecretRef,
     SimulatedOutcome, SimulatedRun,
@@ -54,20 +65,7 @@ pub const ANNOTATION_NONCE: &str = "punctual.dev/nonce";
 /// Annotation on the Lease: counts renewals of a term.
 pub const ANNOTATION_ATTEMPT: &str = "punctual.dev/attempt";
 
-/// Rule at the root of every kind: the fence never vanishes, its epoch never decreases, and an
-/// equal epoch has an equal nonce. At the root, because a rule on the field would not run when the
-/// field disappears.
-pub const FENCE_RULE: &str = "!has(oldSelf.status) || !has(oldSelf.status.fence) || (has(self.status) && has(self.status.fence) && (self.status.fence.epoch > oldSelf.status.fence.epoch || (self.status.fence.epoch == oldSelf.status.fence.epoch && self.status.fence.nonce == oldSelf.status.fence.nonce)))";
-/// Message of [`FENCE_RULE`]; the operator recognises refused stale writes by it.
-pub const FENCE_MESSAGE: &str = "status.fence: a newer leader term has sealed this object; its epoch never decreases, an equal epoch has an equal nonce, and the fence never vanishes";
-/// Message of the rule that makes an occurrence's name its identity; the check that the API server
-/// enforces the rules looks for it.
-pub const NAME_RULE_MESSAGE: &str = "metadata.name must be spec.scheduleName + '-' + the digits of spec.intendedTime (YYYYMMDDHHMM, UTC), for example nightly-202611290200";
-
 /// The CustomResourceDefinitions of all kinds, in the order they are installed.
-pub fn crds()
--> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition>
-{
-    use kube::CustomResourceExt as _;
-    vec![MaintenanceSchedule::crd(), MaintenanceOccurrence::crd()]
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    vec![schema::tidy(MaintenanceSchedule::crd()), schema::tidy(MaintenanceOccurrence::crd())]
 }

@@ -8,14 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     common::{Condition, Fence, Time},
+    rules::{
+        CANCEL_MESSAGE, CANCEL_RULE, FENCE_MESSAGE, FENCE_RULE, ID_MESSAGE, ID_RULE,
+        IDENTITY_MESSAGE, IDENTITY_RULE, INSTANT_MESSAGE, INSTANT_RULE, NAME_RULE,
+        NAME_RULE_MESSAGE, RUN_MESSAGE, RUN_RULE, TERMINAL_MESSAGE, TERMINAL_RULE,
+    },
     run::RunSpec,
 };
 use crate::time::IntendedTime;
 
-/// One instant of a schedule: its identity, its run, its outcome.
-///
-/// The name is the identity, so two objects for one instant cannot exist. The operator creates
-/// them; creating one by hand asks for a run of that instant.
+/// The identity of the occurrence, and what people may ask of it. Immutable, except for `cancel` and `resolution`.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "punctual.dev",
@@ -27,42 +29,48 @@ use crate::time::IntendedTime;
     namespaced,
     status = "MaintenanceOccurrenceStatus",
     derive = "PartialEq",
+    doc = "One instant of a MaintenanceSchedule: its identity, its one logical run, its outcome. The name is the identity, so two objects for one instant cannot exist. The operator creates them when they are due; creating one by hand asks for a run of that instant.",
     selectable = ".spec.scheduleName",
+    selectable = ".status.state",
     printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),
     printcolumn(name = "Intended", type_ = "string", json_path = ".spec.intendedTime"),
     printcolumn(name = "Late", type_ = "integer", json_path = ".status.latenessSeconds", description = "Seconds between the instant and the start"),
     printcolumn(name = "Attempt", type_ = "integer", json_path = ".status.attempt"),
-    printcolumn(name = "Epoch", type_ = "integer", json_path = ".status.fence.epoch"),
+    printcolumn(name = "Epoch", type_ = "integer", json_path = ".status.fence.epoch", description = "Epoch of the term that wrote last"),
+    printcolumn(name = "Id", type_ = "string", json_path = ".status.id", priority = 1, description = "Identity for systems outside the cluster"),
     printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    validation = Rule::new("self.metadata.name == self.spec.scheduleName + '-' + self.spec.intendedTime.replace('-', '').replace('T', '').replace(':', '').substring(0, 12)").message(super::NAME_RULE_MESSAGE),
-    validation = Rule::new("self.spec.scheduleName == oldSelf.spec.scheduleName && self.spec.intendedTime == oldSelf.spec.intendedTime && has(self.spec.scheduleUID) == has(oldSelf.spec.scheduleUID) && (!has(self.spec.scheduleUID) || self.spec.scheduleUID == oldSelf.spec.scheduleUID)").message("spec is immutable: scheduleName, intendedTime and scheduleUID are the identity; only cancel and resolution may change"),
-    validation = Rule::new("has(self.spec.run) == has(oldSelf.spec.run) && (!has(self.spec.run) || has(self.spec.run.actionClass) == has(oldSelf.spec.run.actionClass) && (!has(self.spec.run.actionClass) || self.spec.run.actionClass == oldSelf.spec.run.actionClass) && has(self.spec.run.maxAttempts) == has(oldSelf.spec.run.maxAttempts) && (!has(self.spec.run.maxAttempts) || self.spec.run.maxAttempts == oldSelf.spec.run.maxAttempts) && has(self.spec.run.startTimeoutSeconds) == has(oldSelf.spec.run.startTimeoutSeconds) && (!has(self.spec.run.startTimeoutSeconds) || self.spec.run.startTimeoutSeconds == oldSelf.spec.run.startTimeoutSeconds) && has(self.spec.run.timeoutSeconds) == has(oldSelf.spec.run.timeoutSeconds) && (!has(self.spec.run.timeoutSeconds) || self.spec.run.timeoutSeconds == oldSelf.spec.run.timeoutSeconds) && has(self.spec.run.parameters) == has(oldSelf.spec.run.parameters) && (!has(self.spec.run.parameters) || self.spec.run.parameters == oldSelf.spec.run.parameters) && has(self.spec.run.job) == has(oldSelf.spec.run.job) && has(self.spec.run.http) == has(oldSelf.spec.run.http) && (!has(self.spec.run.http) || self.spec.run.http == oldSelf.spec.run.http) && has(self.spec.run.simulated) == has(oldSelf.spec.run.simulated) && (!has(self.spec.run.simulated) || self.spec.run.simulated == oldSelf.spec.run.simulated))").message("spec.run is immutable; to run something else, trigger another instant"),
-    validation = Rule::new("!has(oldSelf.spec.cancel) || !oldSelf.spec.cancel || (has(self.spec.cancel) && self.spec.cancel)").message("spec.cancel cannot be taken back; trigger another instant instead"),
-    validation = Rule::new(super::FENCE_RULE).message(super::FENCE_MESSAGE).reason(Reason::FieldValueForbidden),
-    validation = Rule::new("!has(oldSelf.status) || !has(oldSelf.status.id) || (has(self.status) && has(self.status.id) && self.status.id == oldSelf.status.id)").message("status.id is the identity and never changes").reason(Reason::FieldValueForbidden),
-    validation = Rule::new("!has(oldSelf.status) || !has(oldSelf.status.state) || !(oldSelf.status.state in ['Succeeded', 'Failed', 'Cancelled', 'Skipped', 'Superseded']) || (has(self.status) && has(self.status.state) && self.status.state == oldSelf.status.state && has(self.status.reason) == has(oldSelf.status.reason) && (!has(self.status.reason) || self.status.reason == oldSelf.status.reason) && has(self.status.result) == has(oldSelf.status.result) && (!has(self.status.result) || self.status.result == oldSelf.status.result))").message("a terminal outcome never changes: status.state, reason and result are final").reason(Reason::FieldValueForbidden)
+    validation = Rule::new(NAME_RULE).message(NAME_RULE_MESSAGE),
+    validation = Rule::new(IDENTITY_RULE).message(IDENTITY_MESSAGE).field_path(".spec").reason(Reason::FieldValueForbidden),
+    validation = Rule::new(RUN_RULE).message(RUN_MESSAGE).field_path(".spec.run").reason(Reason::FieldValueForbidden),
+    validation = Rule::new(CANCEL_RULE).message(CANCEL_MESSAGE).field_path(".spec.cancel").reason(Reason::FieldValueForbidden),
+    validation = Rule::new(FENCE_RULE).message(FENCE_MESSAGE).field_path(".status.fence").reason(Reason::FieldValueForbidden),
+    validation = Rule::new(ID_RULE).message(ID_MESSAGE).field_path(".status.id").reason(Reason::FieldValueForbidden),
+    validation = Rule::new(TERMINAL_RULE).message(TERMINAL_MESSAGE).field_path(".status.state").reason(Reason::FieldValueForbidden)
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MaintenanceOccurrenceSpec {
-    /// The schedule this is an instant of.
+    /// Name of the schedule this is an instant of, in the same namespace. Immutable.
     #[schemars(length(min = 1, max = 40), regex(pattern = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
     pub schedule_name: String,
-    /// The instant: UTC, whole minutes, for example 2026-11-29T02:00:00Z.
-    #[x_kube(validation = Rule::new("timestamp(self) == timestamp(self)").message("must be an existing minute in UTC, written like 2026-11-29T02:00:00Z"))]
+    /// The intended instant: UTC, whole minutes, for example 2026-11-29T02:00:00Z. Never the time of creation or
+    /// start. The object's name is `<scheduleName>-<YYYYMMDDHHMM>` of this instant. Immutable.
+    #[x_kube(validation = Rule::new(INSTANT_RULE).message(INSTANT_MESSAGE))]
     pub intended_time: IntendedTime,
-    /// Uid of the schedule that created it; set by the operator, absent on hand-made ones.
+    /// Uid of the schedule it was created for. Set by the operator, absent on hand-made ones. Immutable.
     #[serde(rename = "scheduleUID", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub schedule_uid: Option<String>,
-    /// What it runs; set by the operator. A hand-made one whose schedule exists has none and uses its schedule's.
+    /// What it runs. Copied from the schedule by the operator. A hand-made one whose schedule exists has none and uses
+    /// its schedule's; one without a schedule brings its own. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunSpec>,
-    /// Cancels it, for good.
+    /// Cancels the occurrence. Cannot be taken back. It is Cancelled once its run is proven over. Default: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cancel: bool,
-    /// A person's decision about an attempt whose outcome nobody knows.
+    /// A person's decision about an attempt whose outcome nobody knows. Has an effect only while that attempt is
+    /// Unresolved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Resolution>,
 }
@@ -71,15 +79,16 @@ pub struct MaintenanceOccurrenceSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Resolution {
-    /// Number of the attempt it decides.
+    /// Number of the attempt it decides, as in `status.attempts`.
     #[schemars(range(min = 1, max = 64))]
     pub attempt: i32,
-    /// `Succeeded` and `Failed` are final; `Retry` starts another attempt.
+    /// Succeeded and Failed are final, and the person's word counts as proof. Retry cancels the old run, waits until it
+    /// is gone, and starts another attempt.
     pub decision: ResolutionDecision,
-    /// Why.
+    /// How the person knows. Kept with the attempt.
     #[schemars(length(min = 1, max = 256))]
     pub reason: String,
-    /// For `Retry` when the provider cannot prove that the old run is over: accept that it may run twice.
+    /// For Retry, when nobody can prove that the old run is over: accept that the work may run twice. Default: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accept_duplicate: bool,
 }
@@ -95,7 +104,9 @@ pub enum ResolutionDecision {
     Retry,
 }
 
-/// State of an occurrence.
+/// Where it stands: Pending, Starting, Running, Cancelling, Unresolved, or one of the terminal states Succeeded, Failed,
+/// Cancelled, Skipped, Superseded, which never change. Unresolved means that nobody knows how the run ended; it waits for
+/// the provider or for a person (`spec.resolution`).
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -138,7 +149,7 @@ impl OccurrenceState {
     }
 }
 
-/// How an attempt ended.
+/// How the attempt ended. Absent while it has not ended. Unknown is not final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AttemptOutcome {
     /// With success.
@@ -175,10 +186,10 @@ pub struct Attempt {
     /// Counted from 1.
     #[schemars(range(min = 1, max = 64))]
     pub number: i32,
-    /// Key by which the provider knows the run.
+    /// Key by which the provider knows the run: `<id>-m<number>`.
     #[schemars(length(max = 64))]
     pub run_key: String,
-    /// What was committed, for example the Job's uid. Only this can be released.
+    /// What was committed: the Job's uid. Only this can be released.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub handle: Option<String>,
@@ -196,7 +207,7 @@ pub struct Attempt {
     /// When it started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
-    /// When it ended.
+    /// When it was seen to have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
     /// When it was first asked to stop.
@@ -212,7 +223,7 @@ pub struct Attempt {
     /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<AttemptOutcome>,
-    /// Why.
+    /// Why it ended so, in one word, for example ExitCode, Evicted, OOMKilled, NeverStarted, DeadlineExceeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub reason: Option<String>,
@@ -257,7 +268,7 @@ pub struct MaintenanceOccurrenceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub message: Option<String>,
-    /// The identity for systems outside the cluster: 32 hex digits.
+    /// The identity for systems outside the cluster: 32 hex digits, a hash of namespace, schedule and instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub id: Option<String>,
@@ -272,23 +283,24 @@ pub struct MaintenanceOccurrenceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxProperties" = 32))]
     pub result: Option<BTreeMap<String, ResultValue>>,
-    /// The run as it was when it was sealed first; used from then on.
+    /// The run as it was when the operator first decided about it; used from then on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunSpec>,
-    /// Seconds between the instant and the start.
+    /// Seconds between the intended instant and the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_seconds: Option<i64>,
-    /// When a failed attempt is followed by the next.
+    /// When the next attempt starts, after one that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_attempt_time: Option<Time>,
-    /// Who wrote last.
+    /// Term of the leader that wrote last. The API server refuses writes of older terms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence: Option<Fence>,
-    /// `Accepted`, `Running`, `Finished`, and at the end exactly one of `Complete` and `Failed`.
+    /// Accepted, Running, Finished, and at the end exactly one of Complete and Failed. Every end but success sets
+    /// Failed, so that `kubectl wait` never hangs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// The generation last acted on.
+    /// The generation of the spec that was last acted on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }

@@ -6,14 +6,21 @@ use kube::KubeSchema;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::occurrence::ResultValue;
+use super::{
+    occurrence::ResultValue,
+    rules::{ONE_PROVIDER_MESSAGE, ONE_PROVIDER_RULE, PARAMETERS_MESSAGE, PARAMETERS_RULE},
+};
 
 /// Most parameters a run may have.
 pub const MAX_PARAMETERS: usize = 64;
-/// Most bytes of all parameters together: they become one environment variable of the container.
+/// Most bytes of all parameters together, keys and values: they become one environment variable of
+/// the container.
 pub const MAX_PARAMETERS_BYTES: usize = 8 * 1024;
 
-/// What a run may do, and so what guards it and what a failure may trigger.
+/// What the run may do, and so what guards it and what a failure may trigger. ReadOnly: it only reads, so an unknown
+/// outcome is tried again. Idempotent: its receiver deduplicates by the request id; an unknown outcome waits as
+/// Unresolved. Fenced: it must not run twice or after a cancel, such as deletes; it waits as Unresolved too, and is
+/// repeated only on proof of its end. Default for maintenance: Fenced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ActionClass {
     /// Only reads: an unknown outcome is retried within `maxAttempts`.
@@ -29,31 +36,33 @@ pub enum ActionClass {
 /// The schema declares no defaults here, so that what a user wrote is what gets hashed and copied.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(
-    validation = Rule::new("[has(self.job), has(self.http), has(self.simulated)].filter(x, x).size() == 1")
-        .message("run needs exactly one of job, http, simulated")
-)]
+#[x_kube(validation = Rule::new(ONE_PROVIDER_RULE).message(ONE_PROVIDER_MESSAGE))]
 pub struct RunSpec {
-    /// What the run may do: `ReadOnly`, `Idempotent` or `Fenced`. Default for maintenance: `Fenced`.
+    /// What the run may do. Default for maintenance: Fenced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_class: Option<ActionClass>,
-    /// How often a failed run is attempted in all. Default for maintenance: 1.
+    /// How many attempts there are in all when runs fail. Disruptions, such as an eviction, are counted apart.
+    /// Default for maintenance: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 20))]
     pub max_attempts: Option<i32>,
-    /// Seconds from release to the first start, after which the run is cancelled as NeverStarted. Default: 600.
+    /// Seconds from the release of the run to its first start. After that it is cancelled and Failed, with reason
+    /// NeverStarted. Default: 600.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86400))]
     pub start_timeout_seconds: Option<i32>,
-    /// Seconds from start, after which the run is cancelled as DeadlineExceeded. No limit if absent.
+    /// Seconds from the start of the run to its end. After that it is cancelled and Failed, with reason
+    /// DeadlineExceeded. Without it there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2_592_000))]
     pub timeout_seconds: Option<i32>,
-    /// Given to the run as JSON in PUNCTUAL_PARAMETERS; at most 64 entries and 8 KiB.
+    /// Strings given to the run, for a Job as JSON in the environment variable PUNCTUAL_PARAMETERS. At most 64 entries
+    /// and 8192 bytes in all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("maxProperties" = 64), inner(length(max = 4096)))]
+    #[schemars(schema_with = "parameters")]
+    #[x_kube(validation = Rule::new(PARAMETERS_RULE).message(PARAMETERS_MESSAGE))]
     pub parameters: Option<BTreeMap<String, String>>,
-    /// Run a batch/v1 Job.
+    /// Run as a Job (batch/v1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobRun>,
     /// Run on an external execution service.
@@ -87,9 +96,21 @@ impl RunSpec {
 /// A batch/v1 Job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 pub struct JobRun {
-    /// A PodTemplateSpec, as in a Job. Its restartPolicy is Never.
+    /// A pod template, as in a Job: `{metadata: {labels, annotations}, spec: {containers: [...]}}`. Its restartPolicy is
+    /// Never, given or not; others are refused, because the operator itself counts attempts. The pod gets the
+    /// environment variables PUNCTUAL_RUN_KEY, PUNCTUAL_REQUEST_ID, PUNCTUAL_ATTEMPT, PUNCTUAL_INTENDED_TIME,
+    /// PUNCTUAL_EPOCH and PUNCTUAL_PARAMETERS, and may report a result as JSON in its termination message.
     #[schemars(schema_with = "raw_object")]
     pub template: serde_json::Value,
+}
+
+/// A map of strings; schemars has no attribute for the bound of a map's values.
+fn parameters(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": MAX_PARAMETERS,
+        "additionalProperties": {"type": "string", "maxLength": MAX_PARAMETERS_BYTES},
+    })
 }
 
 /// Kept as written: a typed schema would drop fields of newer API servers and weigh 333 kB a kind.
@@ -101,23 +122,23 @@ fn raw_object(_: &mut SchemaGenerator) -> Schema {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpRun {
-    /// Base address of the service.
+    /// Base address of the service, for example https://runner.example/v1.
     #[schemars(length(min = 1, max = 2048), regex(pattern = "^https?://"))]
     pub url: String,
-    /// Secret with the credentials: `token`, or `tls.crt` and `tls.key`, and `ca.crt`.
+    /// Secret with the credentials: the key token, or the keys tls.crt and tls.key; and optionally ca.crt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<SecretRef>,
 }
 
-/// A Secret in the same namespace.
+/// A Secret in the namespace of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct SecretRef {
-    /// Its name.
+    /// Name of the Secret.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
 }
 
-/// How a simulated run ends.
+/// How the simulated run ends: Succeeded (default), Failed, Unknown (the provider cannot say), or Hang (never).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SimulatedOutcome {
     /// With success.
@@ -135,18 +156,18 @@ pub enum SimulatedOutcome {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SimulatedRun {
-    /// How long it takes. Default: 10.
+    /// How long it takes, in seconds. Default: 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 2_592_000))]
     pub duration_seconds: Option<i32>,
     /// How it ends. Default: `Succeeded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<SimulatedOutcome>,
-    /// Reason given when it fails.
+    /// The reason it reports when it fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub reason: Option<String>,
-    /// Result given when it succeeds.
+    /// The result it reports when it succeeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxProperties" = 32))]
     pub result: Option<BTreeMap<String, ResultValue>>,

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub mod crds;
 pub mod version;
 
 /// Scheduled work that happens once, on time and explainably.
@@ -16,6 +17,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Print the CustomResourceDefinitions as YAML.
+    Crds(crds::Args),
     /// Print the version of this program.
     Version(version::Args),
 }
@@ -53,6 +56,7 @@ impl CliError {
 /// Runs the command line and returns the process's exit code.
 pub fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Crds(args) => crds::run(&args),
         Command::Version(args) => version::run(&args),
     };
     match outcome {

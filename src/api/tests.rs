@@ -1,0 +1,1 @@
+//! The validation rules and the shape of the schemas.
