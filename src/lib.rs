@@ -37,6 +37,7 @@ pub mod cli;
 pub mod cluster;
 pub mod identity;
 pub mod maintenance;
+pub mod operator;
 pub mod providers;
 pub mod retry;
 pub mod telemetry;

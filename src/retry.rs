@@ -143,8 +143,8 @@ impl ObjectBackoff {
         delay(&self.policy, object, failures)
     }
 
-    /// The object succeeded, or is gone.
-    pub fn reset(&self, object: &str) {
+    /// The object succeeded, or is gone: its failures are forgotten.
+    pub fn succeeded(&self, object: &str) {
         self.lock().forget(object);
     }
 
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(backoff.failed("a").as_secs(), 30);
         assert_eq!(backoff.failed("a").as_secs(), 60);
         assert_eq!(backoff.failed("b").as_secs(), 30);
-        backoff.reset("a");
+        backoff.succeeded("a");
         assert_eq!(backoff.len(), 1);
         assert_eq!(backoff.failed("a").as_secs(), 30);
         assert_eq!(backoff.failed("b").as_secs(), 60);

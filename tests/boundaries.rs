@@ -51,10 +51,22 @@ fn forged_clock_readings_are_found() {
     }
     let fine = "fn f(c: &WallClock) { c.now(); let i: LeaseInstant = x; } // Instant::now()";
     assert_eq!(forged(rules::clock, "src/maintenance/x.rs", fine), 0);
-    let deadline = "fn f() { let d = tokio::time::Instant::now() + x; }";
-    assert_eq!(forged(rules::clock, "src/operator.rs", deadline), 0);
-    let std_instant = "fn f() { let d = std::time::Instant::now() + x; }";
-    assert_eq!(forged(rules::clock, "src/operator.rs", std_instant), 1);
+    for text in [
+        "fn f() { let d = tokio::time::Instant::now() + x; }",
+        "use tokio::time::Instant;\nfn f() { let d = Instant::now(); d.elapsed(); }",
+        "use std::sync::Arc;\nuse tokio::{sync::watch, time::{Instant, sleep}};",
+    ] {
+        assert_eq!(forged(rules::clock, "src/operator/mod.rs", text), 0, "{text}");
+        assert!(forged(rules::clock, "src/cluster/writer/mod.rs", text) > 0, "{text}");
+    }
+    for text in [
+        "fn f() { let d = std::time::Instant::now(); }",
+        "use std::time::Instant;",
+        "use std::{sync::Arc, time::{Duration, Instant}};",
+        "fn f() { SystemTime::now(); }",
+    ] {
+        assert_eq!(forged(rules::clock, "src/operator/mod.rs", text), 1, "{text}");
+    }
     assert_eq!(forged(rules::clock, "src/time/clock.rs", "fn f() { Timestamp::now(); }"), 0);
 }
 
@@ -87,11 +99,11 @@ fn forged_impurities_are_found() {
         "fn f() { std::env::var(x); }",
     ] {
         for path in
-            ["src/time/plan.rs", "src/maintenance/decide/claims.rs", "src/providers/job/observe.rs"]
+            ["src/time/plan.rs", "src/maintenance/schedule/mod.rs", "src/providers/job/observe.rs"]
         {
             assert!(forged(rules::pure, path, text) >= 1, "{path}: {text}");
         }
-        assert_eq!(forged(rules::pure, "src/maintenance/controller.rs", text), 0, "{text}");
+        assert_eq!(forged(rules::pure, "src/maintenance/controller/mod.rs", text), 0, "{text}");
     }
     let fine = "//! tokio, tracing\nfn decide(now: Timestamp) -> &'static str { \"tokio\" }";
     assert_eq!(forged(rules::pure, "src/time/plan.rs", fine), 0);
@@ -110,11 +122,11 @@ fn forged_clients_are_found() {
         "fn f() { let a: Api<Job> = x; }",
         "fn f() { kube::Api::<Job>::namespaced(c, n); }",
     ] {
-        assert_eq!(forged(rules::client, "src/maintenance/controller.rs", text), 1, "{text}");
+        assert_eq!(forged(rules::client, "src/maintenance/controller/mod.rs", text), 1, "{text}");
         assert_eq!(forged(rules::client, "src/cluster/writer.rs", text), 0, "{text}");
     }
     let fine = "fn f() { match e { kube::Error::Api(status) => ApiServer, } }";
-    assert_eq!(forged(rules::client, "src/maintenance/controller.rs", fine), 0);
+    assert_eq!(forged(rules::client, "src/maintenance/controller/mod.rs", fine), 0);
 }
 
 #[test]

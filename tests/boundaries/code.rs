@@ -227,12 +227,52 @@ pub(crate) fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Rust files below `folder`, in order of their paths.
+/// Rust files below `folder`, in order of their paths. Files that are test modules have no code.
 pub(crate) fn sources(folder: &str) -> Vec<Source> {
-    files(folder, &|path| path.extension().is_some_and(|ext| ext == "rs"))
-        .into_iter()
-        .map(|(path, text)| Source::new(&path, &text))
-        .collect()
+    let mut sources: Vec<Source> =
+        files(folder, &|path| path.extension().is_some_and(|ext| ext == "rs"))
+            .into_iter()
+            .map(|(path, text)| Source::new(&path, &text))
+            .collect();
+    blank_test_files(&mut sources);
+    sources
+}
+
+/// Takes away the code of files that are modules under `#[cfg(test)] mod name;` of another.
+pub(crate) fn blank_test_files(sources: &mut [Source]) {
+    let modules: Vec<String> = sources.iter().flat_map(test_modules).collect();
+    for source in sources {
+        let stem = source.path.trim_end_matches(".rs").trim_end_matches("/mod");
+        let is_test = modules.iter().any(|module| {
+            stem == module || stem.strip_prefix(module).is_some_and(|rest| rest.starts_with('/'))
+        });
+        if is_test {
+            source.code = source.code.chars().map(|c| if c == '\n' { c } else { ' ' }).collect();
+        }
+    }
+}
+
+/// Paths, without `.rs`, of the modules that `source` declares for tests only.
+fn test_modules(source: &Source) -> Vec<String> {
+    let (folder, file) = source.path.rsplit_once('/').unwrap_or(("", &source.path));
+    let inside = match file {
+        "mod.rs" | "lib.rs" | "main.rs" => folder.to_owned(),
+        _ => source.path.trim_end_matches(".rs").to_owned(),
+    };
+    let code = blank(&source.text);
+    let mut found = Vec::new();
+    for (at, mark) in code.match_indices("#[cfg(test)]") {
+        let start = at + mark.len();
+        let item = &code[start..item_end(&code, start)];
+        let Some((attributes, name)) = item.rsplit_once("mod ") else { continue };
+        let Some(name) = name.strip_suffix(';') else { continue };
+        let path_at = attributes.find("path").map(|offset| start + offset);
+        found.push(match path_at.and_then(|at| source.text[at..].split('"').nth(1)) {
+            Some(path) => format!("{folder}/{}", path.trim_end_matches(".rs")),
+            None => format!("{inside}/{}", name.trim()),
+        });
+    }
+    found
 }
 
 /// Text files below `folder` that `wanted` accepts, in order of their paths: (path, text).
@@ -284,6 +324,21 @@ mod tests {
         let source = Source::new("x.rs", text);
         assert!(!source.code.contains("x.unwrap") && !source.code.contains("use std"));
         assert!(source.code.contains("fn a") && source.code.contains("y.unwrap"));
+    }
+
+    #[test]
+    fn files_of_test_modules_have_no_code() {
+        let code = "fn a() { x.unwrap() }";
+        let paths = ["a/tests.rs", "a/tests/b.rs", "a/c_tests.rs", "a/d/fake.rs", "a/testsuite.rs"];
+        let mut all: Vec<Source> = paths.iter().map(|path| Source::new(path, code)).collect();
+        all.push(Source::new("a/mod.rs", "mod testsuite;\n#[cfg(test)]\nmod tests;\n"));
+        let named = "#[cfg(test)]\n#[path = \"c_tests.rs\"]\nmod tests;\n";
+        all.push(Source::new("a/c.rs", named));
+        all.push(Source::new("a/d.rs", "#[cfg(test)]\npub(crate) mod fake;\nmod other;\n"));
+        blank_test_files(&mut all);
+        let with_code: Vec<&str> =
+            all[..5].iter().filter(|s| !s.code.trim().is_empty()).map(|s| &*s.path).collect();
+        assert_eq!(with_code, ["a/testsuite.rs"]);
     }
 
     #[test]

@@ -10,26 +10,31 @@ pub(crate) const MAX_FUNCTION_LINES: usize = 70;
 /// The only file that reads a clock.
 const CLOCK: &str = "src/time/clock.rs";
 
-/// Hands that may use `tokio::time::Instant`, for deadlines of their own waiting, each with its
-/// reason. They decide nothing by it.
-const TOKIO_INSTANT_HANDS: [&str; 2] = [
-    "src/authority/elector.rs", // when the next renewal is due
-    "src/operator.rs",          // how long the hand-over may take
+/// Hands that may use tokio's `Instant`, for when to wake and how long something took. They decide
+/// nothing by it: leases are judged by the `LeaseClock`, schedules by the `WallClock`.
+const TOKIO_INSTANT_HANDS: [&str; 4] = [
+    "src/authority/elector",       // when the next attempt is due
+    "src/cluster/queue.rs",        // when a key is handed out again
+    "src/maintenance/controller/", // how long a pass took
+    "src/operator/",               // how long the hand-over may take
 ];
 
-/// Modules of decisions: same input, same output. A name that ends in `/` is a folder.
-const PURE: [&str; 10] = [
+/// Modules of decisions: same input, same output. A name that ends in `/` is a folder; one that
+/// begins with `/` is a file of any provider.
+const PURE: [&str; 9] = [
     "src/api/",
-    "src/authority/lease.rs",
+    "src/authority/lease",
     "src/identity.rs",
-    "src/maintenance/decide",
-    "src/maintenance/plan",
+    "src/maintenance/",
     "src/telemetry/note.rs",
     "src/time/",
     "src/yaml.rs",
     "/build.rs",
     "/observe.rs",
 ];
+
+/// Hands inside folders of decisions.
+const NOT_PURE: [&str; 2] = [CLOCK, "src/maintenance/controller/"];
 
 /// Where YAML, backoff and the client live.
 const YAML: &str = "src/yaml.rs";
@@ -45,7 +50,7 @@ fn breach(source: &Source, at: usize, what: &str) -> String {
 
 /// Whether a file is one of decisions.
 pub(crate) fn is_pure(path: &str) -> bool {
-    path != CLOCK
+    !NOT_PURE.iter().any(|hand| path.starts_with(hand))
         && PURE.iter().any(|pure| {
             if pure.starts_with('/') {
                 path.starts_with("src/providers/") && path.ends_with(pure)
@@ -60,35 +65,36 @@ pub(crate) fn clock(source: &Source) -> Breaches {
     if source.path == CLOCK {
         return Vec::new();
     }
+    let hand = TOKIO_INSTANT_HANDS.iter().any(|hand| source.path.starts_with(hand));
     let mut found = Vec::new();
-    for word in ["SystemTime", "UNIX_EPOCH", "clock_gettime", "elapsed"] {
-        found.extend(source.words(word).map(|at| {
-            breach(
-                source,
-                at,
-                &format!("{word}: only {CLOCK} reads a clock; pass a LeaseClock or WallClock"),
-            )
-        }));
-    }
-    let tokio_allowed = TOKIO_INSTANT_HANDS.contains(&source.path.as_str());
-    for at in source.words("Instant") {
-        let tokio = source.before(at).ends_with("tokio::time::");
-        if !(tokio && tokio_allowed) {
-            found.push(breach(source, at, &format!("Instant: only {CLOCK} reads a clock; listed hands may write tokio::time::Instant in full")));
-        }
+    for word in ["SystemTime", "UNIX_EPOCH", "clock_gettime", "elapsed", "Instant"] {
+        let of_tokio = word == "elapsed" || word == "Instant";
+        let hits = source.words(word).filter(|&at| !(hand && of_tokio && !is_std(source, at)));
+        found.extend(hits.map(|at| breach(source, at, &only_clock(word))));
     }
     for at in source.words("now") {
         let before = source.before(at);
         let of_type = ["Timestamp::", "Zoned::", "Utc::", "Local::"];
         if of_type.iter().any(|kind| before.ends_with(kind)) {
-            found.push(breach(
-                source,
-                at,
-                &format!("now: only {CLOCK} reads a clock; pass a LeaseClock or WallClock"),
-            ));
+            found.push(breach(source, at, &only_clock("now")));
         }
     }
     found
+}
+
+fn only_clock(word: &str) -> String {
+    format!(
+        "{word}: only {CLOCK} reads a clock; pass a LeaseClock or WallClock (hands on the rule's \
+         list may use tokio's Instant)"
+    )
+}
+
+/// Whether the name at `at` comes from the standard library: by its path, or because the statement
+/// it stands in is a `use std…`.
+fn is_std(source: &Source, at: usize) -> bool {
+    let before = source.before(at);
+    let statement = before.rsplit(';').next().unwrap_or(before).trim_start();
+    before.ends_with("std::time::") || statement.starts_with("use std")
 }
 
 /// Words that no module of decisions names.

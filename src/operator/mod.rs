@@ -1,0 +1,5 @@
+//! One replica of the operator, from start to hand-over.
+
+pub mod config;
+
+pub use config::{Config, ConfigError};
