@@ -1,0 +1,95 @@
+//! The connections to the API server.
+
+use std::time::Duration;
+
+use kube::{Client, Config, client::ClientBuilder};
+
+use super::{ApiError, FencedWriter, Reader, WriteObserver};
+
+/// Longest wait for a connection of the work and watch clients.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest silence of the socket while the work client waits for an answer; above the deadlines of
+/// single calls, so that those decide and this one only frees sockets.
+pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(35);
+/// Longest wait to get bytes of a request out.
+pub(super) const SEND_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the API server keeps one watch open. Together with the watcher's margin of 5 s it bounds
+/// how long a silently dead connection goes unnoticed; one request a minute a kind costs nothing.
+pub(super) const WATCH_SECONDS: u32 = 55;
+/// Longest silence on a watch socket: above [`WATCH_SECONDS`] and the watcher's margin.
+pub(super) const WATCH_READ_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// The connections: for work, for watches, and for the Lease.
+///
+/// Three, because they need different timeouts, and because a flood of work must not hold up a
+/// renewal. None of them retries.
+#[derive(Clone)]
+pub struct Clients {
+    work: Client,
+    watch: Client,
+    lease: Client,
+}
+
+impl Clients {
+    /// Connections as `config` describes them. `lease_attempt` is the attempt timeout of the Lease
+    /// (see [`crate::authority`]): its socket timeouts stay within it.
+    pub fn new(config: &Config, lease_attempt: Duration) -> Result<Self, ApiError> {
+        Ok(Self {
+            work: build(config, CONNECT_TIMEOUT, READ_TIMEOUT, SEND_TIMEOUT)?,
+            watch: build(config, CONNECT_TIMEOUT, WATCH_READ_TIMEOUT, SEND_TIMEOUT)?,
+            lease: build(config, lease_attempt, lease_attempt, lease_attempt)?,
+        })
+    }
+
+    /// One given client for everything: for the simulation and for tests, whose service has no
+    /// sockets.
+    pub fn single(client: Client) -> Self {
+        Self { work: client.clone(), watch: client.clone(), lease: client }
+    }
+
+    /// Live reads.
+    pub fn reader(&self) -> Reader {
+        Reader::new(self.work.clone())
+    }
+
+    /// The writer; `observer` counts what it does.
+    pub fn writer(&self, observer: impl WriteObserver + 'static) -> FencedWriter {
+        FencedWriter::new(self.work.clone(), Box::new(observer))
+    }
+
+    pub(super) fn watch(&self) -> Client {
+        self.watch.clone()
+    }
+}
+
+fn build(
+    config: &Config,
+    connect: Duration,
+    read: Duration,
+    send: Duration,
+) -> Result<Client, ApiError> {
+    let mut config = config.clone();
+    config.default_retry = false; // a retried write is a blind resend
+    config.connect_timeout = Some(connect);
+    config.read_timeout = Some(read);
+    config.write_timeout = Some(send);
+    config.reset_reader_on_write = true; // time a pooled connection idled does not count
+    Ok(ClientBuilder::try_from(config)?.build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn clients_are_built_without_touching_the_network() {
+        let config = Config::new("https://127.0.0.1:1".parse().unwrap());
+        assert!(Clients::new(&config, Duration::from_millis(1400)).is_ok());
+    }
+
+    #[test]
+    fn a_quiet_watch_outlives_the_servers_timeout() {
+        let watcher_margin = 5;
+        assert!(WATCH_READ_TIMEOUT.as_secs() > u64::from(WATCH_SECONDS) + watcher_margin);
+    }
+}
