@@ -277,11 +277,13 @@ fn end(pod: &Pod, status: &PodStatus, bound: bool, deleting: bool) -> PodEnd {
     if !every_container_ended(pod, status, terminal) {
         return PodEnd::Open;
     }
-    let codes = || statuses(status).filter_map(terminated).map(|(_, state)| state.exit_code);
+    // Sidecars do not count: they are killed once the work is done. If an init container failed, no
+    // container of the work has ended.
+    let mut work = status.container_statuses.iter().flatten().filter_map(terminated);
     let succeeded = match phase {
         Some("Succeeded") => true,
         Some("Failed") => false,
-        _ => codes().all(|code| code == 0),
+        _ => work.all(|(_, state)| state.exit_code == 0),
     };
     if succeeded { PodEnd::Succeeded(report(status)) } else { PodEnd::Failed(failure(status)) }
 }
@@ -325,7 +327,9 @@ fn report(status: &PodStatus) -> Report {
 }
 
 fn failure(status: &PodStatus) -> Failure {
-    let failed = statuses(status).filter_map(terminated).find(|(_, state)| state.exit_code != 0);
+    let (work, init) = (&status.container_statuses, &status.init_container_statuses);
+    let ended = work.iter().flatten().chain(init.iter().flatten()).filter_map(terminated);
+    let failed = ended.into_iter().find(|(_, state)| state.exit_code != 0);
     if let Some(by) = disruption(status) {
         return disrupted(by, status);
     }
@@ -441,3 +445,7 @@ fn waiting(status: &PodStatus) -> Option<Waiting> {
         })
     })
 }
+
+#[cfg(test)]
+#[path = "digest_tests.rs"]
+mod tests;

@@ -363,3 +363,7 @@ fn stopped_by_its_node(pod: &PodRef, nodes: &BTreeMap<String, NodeSight>) -> Res
         (Some(NodeSight::There { ready: true, .. }), _) => Ok(()),
     }
 }
+
+#[cfg(test)]
+#[path = "observe_tests.rs"]
+mod tests;

@@ -174,6 +174,8 @@ impl Sightings {
         if now.is_some_and(|pod| pod.uid == before.uid) {
             return;
         }
+        // Another pod of the same name says nothing about what happened in between.
+        let witnessed = witnessed && new.is_none();
         if let Some(job) = &before.job_uid {
             self.note_known(job, |seen| seen.pod_gone(&before.uid, witnessed));
         }
