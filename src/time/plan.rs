@@ -62,6 +62,6 @@ pub struct SkippedRange {
     pub to: IntendedTime,
     /// How many there are.
     pub count: i64,
-    /// Why.
+    /// Why they were not run.
     pub reason: SkipReason,
 }
