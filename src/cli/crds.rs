@@ -25,8 +25,8 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<u8, CliError> {
     let documents = documents()?;
     if args.dir.is_empty() {
-        let text: String = documents.iter().map(|(_, text)| format!("---\n{text}")).collect();
-        return match io::stdout().write_all(text.as_bytes()) {
+        let texts: Vec<_> = documents.iter().flat_map(|(_, text)| ["---\n", text]).collect();
+        return match io::stdout().write_all(texts.concat().as_bytes()) {
             // The reader has seen enough, as in `punctual crds | head`.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(DONE),
             Err(error) => Err(CliError::Failed(format!("cannot print: {error}"))),

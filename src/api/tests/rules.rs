@@ -160,7 +160,7 @@ fn a_run_has_exactly_one_provider() {
             .collect::<serde_json::Map<_, _>>()
             .into();
         let object = with(&schedule(), "/spec/run", run);
-        if chosen.count_ones() == 1 {
+        if chosen.is_power_of_two() {
             accepted(SCHEDULE, &object, None);
         } else {
             refused(SCHEDULE, &object, None, &[ONE_PROVIDER_MESSAGE]);
