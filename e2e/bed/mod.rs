@@ -18,6 +18,7 @@ pub mod kwok;
 pub mod objects;
 pub mod operator;
 pub mod pki;
+pub mod plan;
 pub mod ports;
 pub mod processes;
 pub mod proxy;

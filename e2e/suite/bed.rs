@@ -9,7 +9,8 @@ use crate::bed::{
     control_plane::{APISERVER, ETCD, Parts, PlaneOptions},
     crds, kwok,
     objects::text,
-    scenario::{ok, scenario},
+    plan::scenario,
+    scenario::ok,
 };
 
 /// A Job that the fake node plays: `annotations` say how.

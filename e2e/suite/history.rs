@@ -8,7 +8,7 @@ use kube::{
 use serde_json::json;
 
 use crate::{
-    bed::scenario::{Scenario, scenario},
+    bed::{plan::scenario, scenario::Scenario},
     checker::{Rule, history::Actor},
 };
 

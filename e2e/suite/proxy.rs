@@ -12,8 +12,9 @@ use kube::{
 use serde_json::json;
 
 use crate::bed::{
+    plan::scenario,
     proxy::{Proxy, Which},
-    scenario::{Scenario, ok, scenario},
+    scenario::{Scenario, ok},
 };
 
 const SOON: Duration = Duration::from_secs(20);

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use crate::bed::{
-    operator::ReplicaOptions,
-    scenario::{ok, scenario},
-};
+use crate::bed::{operator::ReplicaOptions, plan::scenario, scenario::ok};
 
 #[test]
 fn a_replica_that_cannot_start_says_why() {
