@@ -8,6 +8,8 @@ pub mod cron;
 pub mod instant;
 pub mod plan;
 pub mod schedule;
+pub mod skipped;
+pub mod spread;
 #[cfg(test)]
 mod tests;
 mod walk;
