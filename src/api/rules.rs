@@ -27,7 +27,7 @@ macro_rules! unchanged {
 /// equal epoch has an equal nonce.
 pub const FENCE_RULE: &str = "!has(oldSelf.status) || !has(oldSelf.status.fence) || (has(self.status) && has(self.status.fence) && (self.status.fence.epoch > oldSelf.status.fence.epoch || (self.status.fence.epoch == oldSelf.status.fence.epoch && self.status.fence.nonce == oldSelf.status.fence.nonce)))";
 /// Message of [`FENCE_RULE`]; the operator recognises refused stale writes by it.
-pub const FENCE_MESSAGE: &str = "status.fence: a newer leader term has sealed this object; its epoch never decreases, an equal epoch has an equal nonce, and the fence never vanishes";
+pub const FENCE_MESSAGE: &str = "a newer leader term has sealed this object: the epoch of status.fence never decreases, an equal epoch has an equal nonce, and the fence never vanishes";
 
 /// An occurrence's name is its identity. The pattern of `intendedTime` ends with `00Z`, the seconds
 /// that the name leaves out; compared in this form no text can make the rule fail to evaluate.

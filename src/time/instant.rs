@@ -139,7 +139,7 @@ impl JsonSchema for IntendedTime {
         json_schema!({
             "type": "string",
             "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:00Z$",
-            "maxLength": 20,
+            "maxLength": 40,
         })
     }
 }
