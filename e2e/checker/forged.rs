@@ -182,6 +182,28 @@ fn an_edit_of_the_lease_by_a_person_is_no_acquisition() {
 }
 
 #[test]
+fn a_renewal_that_puts_back_what_a_person_edited_is_accepted() {
+    let mut forger = Forger::new();
+    forger.new_lease("l1");
+    let epoch = forger.acquire("n1");
+    forger.lease(PERSON, "l1", "1", "n1", Value::Null);
+    forger.lease(OPERATOR, "l1", &epoch.to_string(), "n1", Value::Null);
+    assert_eq!(forger.judge().unwrap().terms.len(), 1);
+}
+
+#[test]
+fn a_renewal_whose_acquisition_was_not_recorded_is_a_term_only_with_holes() {
+    let mut forger = Forger::new();
+    forger.new_lease("l1");
+    let epoch = forger.acquire("n1");
+    forger.events.pop();
+    forger.lease(OPERATOR, "l1", &epoch.to_string(), "n1", Value::Null);
+    forger.must_break(Rule::EpochsIncrease);
+    let report = check(forger.read(), "punctual", &[], true).unwrap();
+    assert_eq!(report.terms[0].epoch, epoch);
+}
+
+#[test]
 fn two_processes_of_one_epoch_are_rejected() {
     let mut forger = Forger::new();
     let epoch = forger.prepared();

@@ -104,6 +104,8 @@ pub struct Release {
     pub uid: String,
     /// Epoch of the term that released it; none if a person or another controller did.
     pub epoch: Option<i64>,
+    /// Who left the version behind that may run.
+    pub by: history::Actor,
     /// Where it stands in the history.
     pub place: history::Place,
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     Exception, Rule, Violation,
-    history::{Actor, Entry, History, at},
+    history::{Actor, Entry, History, Place, at},
 };
 
 /// States in which nothing more happens.
@@ -26,6 +26,14 @@ pub(super) struct Scope<'a> {
     pub exceptions: &'a [Exception],
     /// Whether the API server was killed and may have taken records of writes with it.
     pub holes: bool,
+}
+
+impl Scope<'_> {
+    /// Whether an entry is known to come before `place`. What a missing record said is first seen in
+    /// a later one, so with holes the order proves nothing.
+    pub(super) fn precedes(&self, entry: &Entry, place: Place) -> bool {
+        self.holes || entry.place < Some(place)
+    }
 }
 
 /// Checks every object by itself.

@@ -19,7 +19,7 @@ pub(super) fn check(scope: &Scope) -> (Vec<Release>, Vec<Violation>) {
     let mut wrong = Vec::new();
     for (index, release) in releases.iter().enumerate() {
         let by_hand = Exception::StartedByHand(release.job.clone());
-        if scope.exceptions.contains(&by_hand) {
+        if release.by == Actor::Person && scope.exceptions.contains(&by_hand) {
             continue;
         }
         let earlier = releases[..index].iter().filter(|other| other.identity == release.identity);
@@ -51,6 +51,7 @@ fn releases(scope: &Scope) -> Vec<Release> {
                 job: first.name.clone(),
                 uid: first.uid.clone(),
                 epoch: first.annotation(RELEASED).parse().ok(),
+                by: first.actor,
                 place: first.place?,
             })
         })
@@ -177,8 +178,9 @@ fn unclaimed(scope: &Scope, release: &Release) -> Option<Violation> {
         ));
     };
     let schedule = parent.text("/spec/scheduleName");
-    let claimed =
-        schedules(scope, schedule).filter(|entry| entry.place < Some(release.place)).any(|entry| {
+    let claimed = schedules(scope, schedule)
+        .filter(|entry| scope.precedes(entry, release.place))
+        .any(|entry| {
             let claims = entry.object["status"]["claimed"].as_array();
             claims
                 .into_iter()
@@ -221,23 +223,20 @@ fn decides_for_itself(scope: &Scope, parent: &Entry, schedule: &str) -> bool {
 }
 
 fn uncommitted(scope: &Scope, release: &Release) -> Option<Violation> {
-    let committed = occurrences(scope, &release.identity, release.place).any(|entry| {
-        let attempts = entry.object["status"]["attempts"].as_array();
-        attempts.into_iter().flatten().any(|attempt| at(attempt, "/handle").contains(&release.uid))
-    });
-    let started = scope
-        .history
-        .of("jobs")
-        .find(|entry| entry.uid == release.uid && entry.place == Some(release.place));
-    let by_operator =
-        started.is_some_and(|entry| matches!(entry.actor, Actor::Operator | Actor::Reading));
+    let versions = scope.history.of("maintenanceoccurrences");
+    let committed = versions
+        .filter(|entry| entry.name == release.identity && scope.precedes(entry, release.place))
+        .any(|entry| {
+            let attempts = entry.object["status"]["attempts"].as_array();
+            let mut attempts = attempts.into_iter().flatten();
+            attempts.any(|attempt| at(attempt, "/handle").contains(&release.uid))
+        });
+    let by_operator = matches!(release.by, Actor::Operator | Actor::Reading);
     (!committed && by_operator).then(|| {
+        let (job, identity) = (&release.job, &release.identity);
         violation(
             Rule::Committed,
-            format!(
-                "{} was released before its uid was committed in {}",
-                release.job, release.identity
-            ),
+            format!("{job} was released before its uid was committed in {identity}"),
         )
     })
 }

@@ -11,40 +11,28 @@ use super::{
 const EPOCH: &str = "punctual.dev/epoch";
 const NONCE: &str = "punctual.dev/nonce";
 
-/// What the last write of a Lease left behind.
-#[derive(Default)]
-struct Last {
-    nonce: String,
-    epoch: String,
-}
-
 /// The acquisitions, and what is wrong with them.
 pub(super) fn check(scope: &Scope) -> (Vec<Term>, Vec<Violation>) {
     let mut wrong = Vec::new();
     let mut terms: Vec<Term> = Vec::new();
-    let mut lasts: BTreeMap<&str, Last> = BTreeMap::new();
+    // The nonce that each Lease carries.
+    let mut lasts: BTreeMap<&str, String> = BTreeMap::new();
     let mut offset = None;
     for entry in scope.history.of("leases").filter(|entry| entry.name == scope.lease) {
-        let (nonce, epoch) = (entry.annotation(NONCE), entry.annotation(EPOCH));
+        let nonce = entry.annotation(NONCE);
         let last = lasts.entry(&entry.uid).or_default();
         // Edits by people are no acquisitions: whatever they write, it must not lead to a fault.
         let by_operator = matches!(entry.actor, Actor::Operator | Actor::Reading);
-        let acquires = by_operator && !nonce.is_empty() && nonce != last.nonce;
+        let acquires = by_operator && !nonce.is_empty() && nonce != *last;
         if acquires {
             if let Some(term) = acquisition(scope, entry, &mut offset, &terms, &mut wrong) {
                 terms.push(term);
             }
-        } else if entry.actor == Actor::Operator && !nonce.is_empty() && epoch != last.epoch {
-            wrong.push(violation(
-                Rule::EpochsIncrease,
-                format!(
-                    "the epoch changes within a term, from {:?} to {epoch:?}: {entry}",
-                    last.epoch
-                ),
-            ));
+        } else if entry.actor == Actor::Operator {
+            wrong.extend(changed_epoch(entry, &terms));
         }
         if !entry.object.is_null() {
-            *last = Last { nonce: nonce.to_owned(), epoch: epoch.to_owned() };
+            nonce.clone_into(last);
         }
     }
     wrong.extend(nonces(scope, &terms));
@@ -54,6 +42,17 @@ pub(super) fn check(scope: &Scope) -> (Vec<Term>, Vec<Violation>) {
 
 fn violation(rule: Rule, what: String) -> Violation {
     Violation { rule, what }
+}
+
+/// A renewal with another epoch than its term's.
+fn changed_epoch(entry: &Entry, terms: &[Term]) -> Option<Violation> {
+    let term = terms.iter().find(|term| term.nonce == entry.annotation(NONCE))?;
+    let epoch = entry.annotation(EPOCH);
+    (epoch != term.epoch.to_string()).then(|| {
+        let what =
+            format!("the epoch changes within a term, from {} to {epoch:?}: {entry}", term.epoch);
+        violation(Rule::EpochsIncrease, what)
+    })
 }
 
 /// Judges one acquisition.
@@ -129,9 +128,10 @@ fn nonces(scope: &Scope, terms: &[Term]) -> Vec<Violation> {
 /// Every fence was acquired before it was used.
 fn known(scope: &Scope, terms: &[Term]) -> Vec<Violation> {
     let acquired = |epoch: i64, nonce: &str, place: Option<Place>| {
-        terms
-            .iter()
-            .any(|term| term.epoch == epoch && term.nonce == nonce && Some(term.place) < place)
+        terms.iter().any(|term| {
+            let before = scope.holes || Some(term.place) < place;
+            term.epoch == epoch && term.nonce == nonce && before
+        })
     };
     scope
         .history
