@@ -162,7 +162,7 @@ impl Scenario {
         });
         match watching.await {
             Ok(object) => Ok(object.as_ref().map(objects::json)),
-            Err(_) => Err(last.lock().expect("no holder panics").clone()),
+            Err(error) => Err(format!("{} ({error})", last.lock().expect("no holder panics"))),
         }
     }
 
