@@ -136,9 +136,6 @@ impl Bed {
     /// Applies every file of `crds/` and waits until the kinds are served.
     async fn install_kinds(&self) -> Result<()> {
         let dir = crds();
-        if !dir.is_dir() {
-            return Ok(());
-        }
         let dir = dir.display().to_string();
         let kubectl = self.kubectl()?;
         kubectl.run(&["apply", "--server-side", "--force-conflicts", "-f", &dir]).await?;

@@ -1,7 +1,5 @@
 //! The rights of replicas: those of the chart's ServiceAccount, never more.
 
-use std::path::Path;
-
 use k8s_openapi::api::{
     authentication::v1::{TokenRequest, TokenRequestSpec},
     core::v1::ServiceAccount,
@@ -71,19 +69,13 @@ async fn token(bed: &Bed, namespace: &str, account: &str) -> Result<String> {
 /// (rights of the whole cluster are named after the release, so releases do not meet).
 async fn render(bed: &Bed, namespace: &str) -> Result<Vec<Value>> {
     let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/punctual");
-    let rendered = if Path::new(chart).join("Chart.yaml").is_file() {
-        let helm = bed.tools.path("helm")?;
-        let args = ["template", namespace, chart, "--namespace", namespace];
-        let said = call(&helm, &args, &bed.kubeconfig, "").await?;
-        if !said.ok {
-            return Err(BedError(format!("helm template: {}", said.stderr.trim())));
-        }
-        said.stdout
-    } else {
-        // Stands in until the chart exists; then this branch and its file go.
-        include_str!("fallback-rights.yaml").replace("NAMESPACE", namespace)
-    };
-    documents(&rendered)
+    let helm = bed.tools.path("helm")?;
+    let args = ["template", namespace, chart, "--namespace", namespace];
+    let said = call(&helm, &args, &bed.kubeconfig, "").await?;
+    if !said.ok {
+        return Err(BedError(format!("helm template: {}", said.stderr.trim())));
+    }
+    documents(&said.stdout)
 }
 
 fn documents(text: &str) -> Result<Vec<Value>> {

@@ -162,7 +162,7 @@ impl Scenario {
         });
         match watching.await {
             Ok(object) => Ok(object.as_ref().map(objects::json)),
-            Err(_) => Err(last.lock().expect("no holder panics").clone()),
+            Err(error) => Err(format!("{} ({error})", last.lock().expect("no holder panics"))),
         }
     }
 
@@ -217,26 +217,35 @@ impl Scenario {
 
     /// The replica that the Lease names as its holder, once it names one.
     pub async fn leader(&self, within: Duration) -> Arc<Replica> {
-        let lease = self
-            .wait_for("lease", &self.lease, "it has a holder", within, |lease| {
-                !text(lease, "/spec/holderIdentity").is_empty()
-            })
-            .await;
-        let holder = text(&lease, "/spec/holderIdentity").to_owned();
-        self.holder_among_replicas(&holder).unwrap_or_else(|| {
-            panic!("the Lease is held by {holder}, which is none of the replicas")
-        })
+        self.holder(within, "it has a holder", |_| true).await
     }
 
-    /// The replica that a holder identity (`<pod>/<nonce>`) belongs to.
-    pub fn holder_among_replicas(&self, holder: &str) -> Option<Arc<Replica>> {
-        let pod = holder.split('/').next().unwrap_or_default();
-        self.replicas
-            .lock()
-            .expect("no holder panics")
-            .iter()
-            .find(|replica| replica.name == pod)
-            .cloned()
+    /// The replica that the Lease names once that is another one than `old`.
+    pub async fn next_leader(&self, old: &Replica, within: Duration) -> Arc<Replica> {
+        self.holder(within, "it has another holder", |pod| pod != old.name).await
+    }
+
+    async fn holder(
+        &self,
+        within: Duration,
+        what: &str,
+        wanted: impl Fn(&str) -> bool + Send + Sync,
+    ) -> Arc<Replica> {
+        let pod = |lease: &Value| {
+            let holder = text(lease, "/spec/holderIdentity");
+            holder.split('/').next().unwrap_or_default().to_owned()
+        };
+        let holds = |lease: &Value| !pod(lease).is_empty() && wanted(&pod(lease));
+        let lease = self.wait_for("lease", &self.lease, what, within, holds).await;
+        let name = pod(&lease);
+        self.replica_named(&name)
+            .unwrap_or_else(|| panic!("the Lease is held by {name}, which is none of the replicas"))
+    }
+
+    /// The replica of this name, as in a holder identity (`<pod>/<nonce>`).
+    pub fn replica_named(&self, pod: &str) -> Option<Arc<Replica>> {
+        let replicas = self.replicas.lock().expect("no holder panics");
+        replicas.iter().find(|replica| replica.name == pod).cloned()
     }
 
     /// Checks the history so far and returns what it contains; panics on a violation.
