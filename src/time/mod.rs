@@ -5,7 +5,9 @@
 mod calendar;
 pub mod clock;
 pub mod cron;
+mod explain;
 pub mod instant;
+pub mod manifest;
 pub mod plan;
 pub mod schedule;
 pub mod skipped;

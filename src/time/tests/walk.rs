@@ -144,7 +144,9 @@ fn agrees_with_the_model(
     let tz = TimeZoneDatabase::bundled().get(zone.name()).unwrap();
     let (after, until) = (ceil_minute(around - window), ceil_minute(around + window));
     let mut expected: Vec<i64> = oracle::instants(&fields, &tz, policy, (after, until), grain);
-    expected.iter_mut().for_each(|second| *second = ceil_minute(*second));
+    for second in &mut expected {
+        *second = ceil_minute(*second);
+    }
     expected.dedup();
     expected.retain(|&second| second <= until);
 
