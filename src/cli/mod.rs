@@ -5,6 +5,10 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod crds;
+pub mod input;
+pub mod next;
+pub mod output;
+pub mod plan;
 pub mod target;
 pub mod trigger;
 pub mod version;
@@ -23,6 +27,10 @@ enum Command {
     Backfill(trigger::BackfillArgs),
     /// Print the CustomResourceDefinitions as YAML.
     Crds(crds::Args),
+    /// List the next instants of a schedule, with local times and what clock changes do to them.
+    Next(next::Args),
+    /// Show what the operator would run and skip with a schedule at a moment; reads no cluster.
+    Plan(plan::Args),
     /// Run one instant of a schedule, as an occurrence made by hand.
     Trigger(trigger::Args),
     /// Print the version of this program.
@@ -65,6 +73,8 @@ pub fn main() -> ExitCode {
         Command::Backfill(args) => trigger::backfill(&args),
         Command::Trigger(args) => trigger::run(&args),
         Command::Crds(args) => crds::run(&args),
+        Command::Next(args) => next::run(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Version(args) => version::run(&args),
     };
     match outcome {

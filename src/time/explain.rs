@@ -92,7 +92,7 @@ impl Schedule {
 fn at_the_end_of((first, end): (i64, i64), fields: &CronFields) -> Option<String> {
     let lost = Lost::of(fields, first, end)?;
     let runs = if fields.first_local(end, end + 1).is_some() {
-        format!("runs together with {}", clock(end))
+        format!("{} together with {}", lost.runs(), clock(end))
     } else if lost.count == 1 {
         "runs at the end of the gap".to_owned()
     } else {
@@ -137,6 +137,10 @@ impl Lost {
 
     fn does(&self) -> &'static str {
         if self.count == 1 { "does" } else { "do" }
+    }
+
+    fn runs(&self) -> &'static str {
+        if self.count == 1 { "runs" } else { "run" }
     }
 
     fn is(&self) -> &'static str {

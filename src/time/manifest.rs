@@ -69,7 +69,8 @@ impl PlanInput {
         spec.refuse_misspelled(&SPEC_NAMES)?;
         let missed = spec.get("missedRuns")?;
         missed.refuse_misspelled(&["policy", "limit"])?;
-        let limit = missed.get("limit")?.integer(1..=MAX_MISSED_LIMIT)?;
+        let most = i64::try_from(MAX_MISSED_LIMIT).unwrap_or(i64::MAX);
+        let limit = missed.get("limit")?.integer(1..=most)?.unwrap_or(DEFAULT_MISSED_LIMIT);
         Ok(Self {
             schedule: spec
                 .get("schedule")?
@@ -83,7 +84,7 @@ impl PlanInput {
                 .get("startingDeadlineSeconds")?
                 .integer(0..=i64::MAX)?,
             missed_policy: missed_policy(&missed.get("policy")?)?,
-            missed_limit: limit.unwrap_or(DEFAULT_MISSED_LIMIT),
+            missed_limit: usize::try_from(limit).unwrap_or(MAX_MISSED_LIMIT),
             spread: spread(&spec, &metadata, of)?,
             uid: metadata.get("uid")?.text()?.map(str::to_owned),
             creation_time: metadata.get("creationTimestamp")?.time()?,

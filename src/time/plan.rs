@@ -32,7 +32,7 @@ const MOST_DUE: usize = 2;
 pub const LOOK_BACK_SECONDS: i64 = 7 * 24 * 3600;
 
 /// Most instants that `missedRuns.limit` lets `All` catch up at once.
-pub const MAX_MISSED_LIMIT: i64 = 100;
+pub const MAX_MISSED_LIMIT: usize = 100;
 
 /// The zone of schedules that name none.
 pub const DEFAULT_TIME_ZONE: &str = "UTC";
@@ -125,7 +125,7 @@ pub struct PlanInput {
     /// `spec.missedRuns.policy`.
     pub missed_policy: MissedRunsPolicy,
     /// `spec.missedRuns.limit`; held within 1 to [`MAX_MISSED_LIMIT`].
-    pub missed_limit: i64,
+    pub missed_limit: usize,
     /// `spec.spread`, if it delays starts: the deadline counts from the delayed start.
     pub spread: Option<SpreadOf>,
     /// `metadata.uid`.
@@ -422,8 +422,7 @@ impl Account {
         let (limit, reason) = match input.missed_policy {
             MissedRunsPolicy::Latest => (1, SkipReason::Superseded),
             MissedRunsPolicy::All => {
-                let limit = input.missed_limit.clamp(1, MAX_MISSED_LIMIT);
-                (usize::try_from(limit).unwrap_or(1), SkipReason::Superseded)
+                (input.missed_limit.clamp(1, MAX_MISSED_LIMIT), SkipReason::Superseded)
             }
             MissedRunsPolicy::None => (MOST_DUE, SkipReason::Missed),
         };

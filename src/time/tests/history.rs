@@ -28,7 +28,7 @@ enum Event {
     Suspend,
     SuspendFor(i64),
     Resume,
-    Missed(MissedRunsPolicy, i64),
+    Missed(MissedRunsPolicy, usize),
     Deadline(Option<i64>),
     Spread(i64),
 }
@@ -46,7 +46,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Suspend),
         1 => (0..400_000_i64).prop_map(Event::SuspendFor),
         2 => Just(Event::Resume),
-        1 => (policy, 1..20_i64).prop_map(|(policy, limit)| Event::Missed(policy, limit)),
+        1 => (policy, 1..20_usize).prop_map(|(policy, limit)| Event::Missed(policy, limit)),
         1 => prop::option::of(0..200_000_i64).prop_map(Event::Deadline),
         1 => (0..20_000_i64).prop_map(Event::Spread),
     ]
@@ -181,7 +181,7 @@ fn fates_of(input: &PlanInput, open: &[IntendedTime], now: Timestamp) -> Vec<Fat
     let mut places = match input.missed_policy {
         MissedRunsPolicy::Latest => 1,
         MissedRunsPolicy::All => input.missed_limit.min(MAX_MISSED_LIMIT),
-        MissedRunsPolicy::None => i64::MAX,
+        MissedRunsPolicy::None => usize::MAX,
     };
     for (at, fate) in fates.iter_mut().rev().filter(|(_, fate)| fate.is_none()) {
         if input.missed_policy == MissedRunsPolicy::None && age(*at) > 60 {
