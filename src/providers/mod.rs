@@ -14,7 +14,11 @@ use crate::{
     time::IntendedTime,
 };
 
+mod dispatch;
 pub mod job;
+pub mod simulated;
+
+pub use dispatch::Providers;
 
 /// The object a run belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -84,6 +88,60 @@ pub enum Prepared {
         message: String,
     },
     /// Not now; asked again with backoff.
+    NotYet {
+        /// Why.
+        message: String,
+    },
+}
+
+/// Answer to the question whether a run would be accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acceptance {
+    /// It would.
+    Accepted,
+    /// It would not, ever.
+    Refused {
+        /// One sentence that names the field and the fix.
+        message: String,
+    },
+    /// Not now; asked again with backoff.
+    NotYet {
+        /// Why.
+        message: String,
+    },
+}
+
+/// What a step of ending a run came to. Whether it is over says its status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CancelStep {
+    /// Everything was asked for that there is to ask for.
+    Asked,
+    /// Not yet: asking now would do harm.
+    Waits {
+        /// Why.
+        message: String,
+    },
+}
+
+/// A parent that is gone or being deleted, and what is known of its runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Orphan {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its uid.
+    pub parent_uid: String,
+    /// Its effective class.
+    pub class: ActionClass,
+    /// What its last version recorded of its attempts; `None` if no version of it was seen.
+    pub attempts: Option<Vec<Committed>>,
+}
+
+/// Whether the runs of an [`Orphan`] are over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Orphans {
+    /// They are, all of them, proven.
+    Over,
+    /// Not yet, or not provably.
     NotYet {
         /// Why.
         message: String,

@@ -100,11 +100,6 @@ impl JobDigest {
     pub fn is_finished(&self) -> bool {
         self.finish != JobFinish::No
     }
-
-    /// Whether this is a later state of the same Job than `other`, or the same one.
-    pub fn is_at_least(&self, other: &Self) -> bool {
-        version(&self.resource_version) >= version(&other.resource_version)
-    }
 }
 
 /// Kubernetes promises that the versions of one resource are comparable numbers. A text that is none
@@ -226,6 +221,11 @@ impl PodDigest {
             waiting: waiting(status),
             node,
         })
+    }
+
+    /// Whether this is a later state of the same pod than `other`, or the same one.
+    pub fn is_at_least(&self, other: &Self) -> bool {
+        version(&self.resource_version) >= version(&other.resource_version)
     }
 
     /// Whether it is over: it ended, or nothing of it ever ran.

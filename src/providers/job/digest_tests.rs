@@ -77,7 +77,7 @@ fn a_job_that_counts_a_pod_in_any_state_has_had_one() {
 
 #[test]
 fn versions_are_compared_as_numbers() {
-    let at = |version: &str| job(&format!("{{metadata: {{resourceVersion: '{version}'}}}}"));
+    let at = |version: &str| pod(&format!("{{metadata: {{resourceVersion: '{version}'}}}}"));
     assert!(at("10").is_at_least(&at("9")) && !at("9").is_at_least(&at("10")));
 }
 

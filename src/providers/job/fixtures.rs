@@ -13,13 +13,15 @@ use crate::{
     yaml,
 };
 
-/// `over` laid over `base`, object by object.
+/// `over` laid over `base`, object by object; null removes.
 pub(crate) fn merged(mut base: Value, over: Value) -> Value {
     match (&mut base, over) {
         (Value::Object(base), Value::Object(over)) => {
             for (key, value) in over {
                 let old = base.remove(&key).unwrap_or_default();
-                base.insert(key, merged(old, value));
+                if !value.is_null() {
+                    base.insert(key, merged(old, value));
+                }
             }
         }
         (base, over) => *base = over,

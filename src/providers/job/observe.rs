@@ -365,5 +365,5 @@ fn stopped_by_its_node(pod: &PodRef, nodes: &BTreeMap<String, NodeSight>) -> Res
 }
 
 #[cfg(test)]
-#[path = "observe_tests.rs"]
+#[path = "observe_tests/mod.rs"]
 mod tests;
