@@ -231,6 +231,9 @@ pub struct Claim {
     pub time: IntendedTime,
     /// Whether it may start.
     pub start: bool,
+    /// Whether what runs is cancelled to make room for it (`Replace`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replaces: bool,
     /// Uid of the occurrence.
     #[schemars(length(min = 1, max = 64))]
     pub uid: String,
@@ -265,6 +268,9 @@ pub struct Observed {
     /// `spec.anchor`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anchor: Option<IntendedTime>,
+    /// `spec.suspendUntilTime`, while suspended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspend_until_time: Option<Time>,
 }
 
 /// What the operator decided and saw. Written by the operator only.

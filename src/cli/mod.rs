@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod crds;
+pub mod target;
+pub mod trigger;
 pub mod version;
 
 /// Scheduled work that happens once, on time and explainably.
@@ -17,8 +19,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run every instant of a time, as occurrences made by hand.
+    Backfill(trigger::BackfillArgs),
     /// Print the CustomResourceDefinitions as YAML.
     Crds(crds::Args),
+    /// Run one instant of a schedule, as an occurrence made by hand.
+    Trigger(trigger::Args),
     /// Print the version of this program.
     Version(version::Args),
 }
@@ -56,6 +62,8 @@ impl CliError {
 /// Runs the command line and returns the process's exit code.
 pub fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Backfill(args) => trigger::backfill(&args),
+        Command::Trigger(args) => trigger::run(&args),
         Command::Crds(args) => crds::run(&args),
         Command::Version(args) => version::run(&args),
     };

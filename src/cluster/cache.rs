@@ -61,6 +61,9 @@ pub struct Change<'a, K> {
     pub old: Option<&'a K>,
     /// The version now, if there is one and it is readable.
     pub new: Option<&'a K>,
+    /// If it went: whether its deletion was seen by watch, so that `old` is its last version. If not,
+    /// it was only missing from a list, and versions in between may have been missed.
+    pub witnessed: bool,
 }
 
 /// Is told what happens to a cache. Called without locks held; must be quick, typically a
@@ -222,7 +225,7 @@ impl<K: Object> Cache<K> {
         let Some(old) = self.put(&key, version, Entry::Found(Arc::clone(&object)), origin) else {
             return;
         };
-        let change = Change { key: &key, old: old.as_deref(), new: Some(&object) };
+        let change = Change { key: &key, old: old.as_deref(), new: Some(&object), witnessed: true };
         self.inner.listener.changed(&change);
     }
 
@@ -234,7 +237,8 @@ impl<K: Object> Cache<K> {
         let entry = Entry::Unreadable(error.as_str().into());
         let Some(old) = self.put(&key, version, entry, origin) else { return };
         self.inner.listener.unreadable(&key, &error);
-        self.inner.listener.changed(&Change { key: &key, old: old.as_deref(), new: None });
+        let change = Change { key: &key, old: old.as_deref(), new: None, witnessed: false };
+        self.inner.listener.changed(&change);
     }
 
     /// Stores an entry unless what is known is as new. Gives the readable entry it replaced.
@@ -296,7 +300,7 @@ impl<K: Object> Cache<K> {
     }
 
     /// Removes an object that is gone as of `version`.
-    fn remove(&self, key: &ObjectKey, version: u64) {
+    fn remove(&self, key: &ObjectKey, version: u64, witnessed: bool) {
         let old = {
             let mut state = self.lock();
             let state = &mut *state;
@@ -309,7 +313,7 @@ impl<K: Object> Cache<K> {
             self.reindex(&mut state.index, key, old.as_deref(), None);
             old
         };
-        self.inner.listener.changed(&Change { key, old: old.as_deref(), new: None });
+        self.inner.listener.changed(&Change { key, old: old.as_deref(), new: None, witnessed });
     }
 
     /// Follows the kind until the future is dropped. A broken watch is taken up again, with pauses
@@ -350,7 +354,7 @@ impl<K: Object> Cache<K> {
             Event::InitApply(object) | Event::Apply(object) => self.take_one(object, Origin::Watch),
             Event::Delete(object) => {
                 let meta = object.meta();
-                self.remove(&ObjectKey::of(meta), resource_version(meta).unwrap_or(0));
+                self.remove(&ObjectKey::of(meta), resource_version(meta).unwrap_or(0), true);
             }
             Event::InitDone => {
                 self.sweep(client).await;
@@ -379,7 +383,7 @@ impl<K: Object> Cache<K> {
                 .partition::<Vec<_>, _>(|(key, _)| !listing.written.contains(key))
         };
         for (key, version) in gone {
-            self.remove(&key, version);
+            self.remove(&key, version, false);
         }
         for (key, version) in doubtful {
             let api = Api::namespaced(client.clone(), &key.namespace);
@@ -391,7 +395,7 @@ impl<K: Object> Cache<K> {
                 }
             };
             match read {
-                None => self.remove(&key, version),
+                None => self.remove(&key, version, false),
                 Some(object) => self.take_one(object, Origin::Own),
             }
         }

@@ -7,7 +7,8 @@ use crate::cluster::fake::{FakeApi, Fault};
 
 const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
 
-/// What the listener was told: `name old -> new`, by the value of `data.v`.
+/// What the listener was told: `name old -> new`, by the value of `data.v`; `?` for one that went
+/// without its deletion being seen.
 type Told = Arc<Mutex<Vec<String>>>;
 
 fn value(map: Option<&ConfigMap>) -> String {
@@ -19,7 +20,11 @@ struct Notes(Told);
 
 impl Listener<ConfigMap> for Notes {
     fn changed(&self, change: &Change<'_, ConfigMap>) {
-        let line = format!("{} {} -> {}", change.key.name, value(change.old), value(change.new));
+        let mut line =
+            format!("{} {} -> {}", change.key.name, value(change.old), value(change.new));
+        if !change.witnessed {
+            line.push('?');
+        }
         self.0.lock().unwrap().push(line);
     }
 
@@ -87,12 +92,12 @@ fn an_older_version_never_replaces_a_newer_one() {
 fn what_is_deleted_does_not_come_back_by_a_late_answer() {
     let (cache, notes) = cache();
     cache.observe(map("a", 9, "nine", "g"));
-    cache.remove(&key("a"), 12);
+    cache.remove(&key("a"), 12, true);
     cache.observe(map("a", 11, "late", "g"));
     assert_eq!(cache.lookup(&key("a")), Lookup::Absent);
     cache.observe(map("a", 13, "made again", "g"));
     assert_eq!(value(cache.get(&key("a")).as_deref()), "made again");
-    cache.remove(&key("a"), 12);
+    cache.remove(&key("a"), 12, true);
     assert_eq!(cache.len(), 1, "an old deletion does not remove the new one");
     assert_eq!(told(&notes), ["a - -> nine", "a nine -> -", "a - -> made again"]);
 }
@@ -101,7 +106,7 @@ fn what_is_deleted_does_not_come_back_by_a_late_answer() {
 fn tombstones_are_bounded() {
     let (cache, _) = cache();
     for at in 0..MAX_TOMBSTONES + 10 {
-        cache.remove(&key(&at.to_string()), 5);
+        cache.remove(&key(&at.to_string()), 5, true);
     }
     let state = cache.lock();
     assert_eq!(state.tombstones.len(), MAX_TOMBSTONES);
@@ -120,7 +125,7 @@ fn the_index_follows_the_objects() {
     assert_eq!(names("red"), ["a", "b"]);
     cache.observe(map("a", 3, "", "blue"));
     assert_eq!((names("red"), names("blue")), (vec!["b".to_owned()], vec!["a".to_owned()]));
-    cache.remove(&key("b"), 4);
+    cache.remove(&key("b"), 4, true);
     assert!(names("red").is_empty());
     assert_eq!(cache.lock().index.len(), 1, "empty entries go");
 }
@@ -172,11 +177,11 @@ async fn an_unreadable_object_is_reported_and_stops_nobody() {
     cache.wait_ready().await;
     assert!(matches!(cache.lookup(&key("bad")), Lookup::Unreadable(_)));
     assert!(cache.get(&key("good")).is_some());
-    assert_eq!(told(&notes), ["bad unreadable", "bad - -> -", "good - -> 1"]);
+    assert_eq!(told(&notes), ["bad unreadable", "bad - -> -?", "good - -> 1"]);
     fake.edit(&format!("{MAPS}/good"), |map| map["data"] = json!(7));
     fake.edit(&format!("{MAPS}/bad"), |map| map["data"] = json!({"v": "mended"}));
     settle().await;
-    assert_eq!(told(&notes), ["good unreadable", "good 1 -> -", "bad - -> mended"]);
+    assert_eq!(told(&notes), ["good unreadable", "good 1 -> -?", "bad - -> mended"]);
     assert_eq!(cache.by_index("g").len(), 0, "what cannot be read is in no index");
     let listed =
         Clients::single(fake.client()).reader().list::<ConfigMap>(None, None).await.unwrap();
@@ -200,7 +205,7 @@ async fn a_broken_watch_is_taken_up_again_and_a_list_removes_what_is_gone() {
     sleep(Duration::from_secs(5)).await;
     let (failures, changes): (Vec<String>, Vec<String>) =
         told(&notes).into_iter().partition(|line| line == "watch failed");
-    assert_eq!(changes, ["a - -> 1", "b - -> 1", "a 1 -> -"]);
+    assert_eq!(changes, ["a - -> 1", "b - -> 1", "a 1 -> -?"]);
     assert_eq!(failures.len(), 4, "gone, then three failed lists");
     assert_eq!(cache.all().len(), 1);
 }

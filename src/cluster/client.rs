@@ -57,6 +57,10 @@ impl Clients {
         FencedWriter::new(self.work.clone(), Box::new(observer))
     }
 
+    pub(super) fn work(&self) -> Client {
+        self.work.clone()
+    }
+
     pub(super) fn watch(&self) -> Client {
         self.watch.clone()
     }

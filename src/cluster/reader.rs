@@ -72,12 +72,29 @@ impl Reader {
         namespace: Option<&str>,
         labels: Option<&str>,
     ) -> Result<Listed<K>, ApiError> {
+        let mut params = ListParams::default().limit(PAGE_SIZE);
+        params.label_selector = labels.map(ToOwned::to_owned);
+        self.list_with(namespace, params).await
+    }
+
+    /// All objects of a kind in a namespace that match the field selector.
+    pub async fn list_fields<K: Object>(
+        &self,
+        namespace: &str,
+        fields: &str,
+    ) -> Result<Listed<K>, ApiError> {
+        self.list_with(Some(namespace), ListParams::default().limit(PAGE_SIZE).fields(fields)).await
+    }
+
+    async fn list_with<K: Object>(
+        &self,
+        namespace: Option<&str>,
+        params: ListParams,
+    ) -> Result<Listed<K>, ApiError> {
         let api: Api<DeserializeGuard<K>> = match namespace {
             Some(namespace) => Api::namespaced(self.client.clone(), namespace),
             None => Api::all(self.client.clone()),
         };
-        let mut params = ListParams::default().limit(PAGE_SIZE);
-        params.label_selector = labels.map(ToOwned::to_owned);
         let mut last = ApiError::Gone;
         for _ in 0..=MAX_RESTARTS {
             match pages(&api, params.clone()).await {

@@ -10,9 +10,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::{
-    api::{PodRef, ResultValue, RunSpec},
+    api::{ActionClass, PodRef, ResultValue, RunSpec},
     time::IntendedTime,
 };
+
+pub mod job;
 
 /// The object a run belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -46,6 +48,8 @@ pub struct RunRequest {
     pub intended_time: Option<IntendedTime>,
     /// Epoch of the present term.
     pub epoch: i64,
+    /// The effective class, the default of the parent's kind filled in.
+    pub class: ActionClass,
     /// The effective run.
     pub run: RunSpec,
 }
@@ -97,13 +101,29 @@ pub enum FailureClass {
     Deterministic,
 }
 
+/// What keeps a released run from starting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// PascalCase reason, for example `ErrImagePull`, `CreateContainerConfigError`, `Unschedulable`.
+    pub reason: String,
+    /// One sentence.
+    pub message: String,
+    /// What a retry may expect if the run never starts.
+    pub class: FailureClass,
+}
+
 /// What the provider knows of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunStatus {
     /// Prepared, never released.
     Held,
     /// Released; not seen started.
-    Released,
+    Released {
+        /// The pod and node, once bound; recorded as proof for later.
+        pod: Option<PodRef>,
+        /// What keeps it from starting, if that is known.
+        waiting: Option<Waiting>,
+    },
     /// It acts.
     Running {
         /// Since when.
@@ -137,7 +157,8 @@ pub enum RunStatus {
     },
     /// It does not exist and can no longer act (never released, or proven over).
     Absent,
-    /// Stopping was requested and is under way.
+    /// It is going away, whoever asked for that, and may still act. Look again; if a stop is
+    /// requested, call *cancel* again too.
     Stopping,
     /// It may still act, or its end was not seen.
     Unknown {

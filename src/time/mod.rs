@@ -5,9 +5,13 @@
 mod calendar;
 pub mod clock;
 pub mod cron;
+mod explain;
 pub mod instant;
+pub mod manifest;
 pub mod plan;
 pub mod schedule;
+pub mod skipped;
+pub mod spread;
 #[cfg(test)]
 mod tests;
 mod walk;

@@ -129,9 +129,9 @@ impl<'a> Walk<'a> {
     /// The local times that clocks jumped over at `at`, if they did: first, and end (exclusive).
     pub(super) fn gap_at(&self, at: i64) -> Option<(i64, i64)> {
         let stretch = self.zone.stretch(at);
-        let begun = stretch.begun.filter(|begun| begun.start == at)?;
-        let begin = begun.start + stretch.offset;
-        (begin > begun.reached).then_some((begun.reached, begin))
+        let Begun { start, reached } = stretch.begun?;
+        let local = start + stretch.offset;
+        (start == at && local > reached).then_some((reached, local))
     }
 
     /// Whether this walk follows real time.

@@ -1,7 +1,9 @@
 //! Tests of the room, against recorded cases and against slow, simple models.
 
 mod cron;
+mod history;
 mod oracle;
+mod plan;
 mod walk;
 
 use jiff::Timestamp;

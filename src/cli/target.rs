@@ -1,0 +1,111 @@
+//! What commands that act on a cluster share: the connection, `KIND/NAME`, and the output format.
+
+use serde::Serialize;
+
+use super::CliError;
+use crate::{
+    cluster::{ApiError, ObjectKey, Person},
+    yaml,
+};
+
+/// Where the object is.
+#[derive(Debug, clap::Args)]
+pub struct Connection {
+    /// Namespace; default: the one of the kubeconfig's context.
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// Context of the kubeconfig; default: the current one.
+    #[arg(long)]
+    context: Option<String>,
+}
+
+impl Connection {
+    /// Connects with the rights of the person who runs the command.
+    pub async fn connect(&self) -> Result<Person, CliError> {
+        Person::connect(self.context.as_deref(), self.namespace.as_deref()).await.map_err(api_error)
+    }
+}
+
+/// How the answer is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Output {
+    /// For people.
+    #[default]
+    Table,
+    /// One JSON document.
+    Json,
+    /// One YAML document.
+    Yaml,
+}
+
+impl Output {
+    /// Prints `value`, or calls `table` for people.
+    pub fn print<T: Serialize>(self, value: &T, table: impl FnOnce()) -> Result<(), CliError> {
+        let failed = |error: String| CliError::Failed(format!("cannot print the answer: {error}"));
+        match self {
+            Self::Table => table(),
+            Self::Json => {
+                println!(
+                    "{}",
+                    serde_json::to_string_pretty(value).map_err(|e| failed(e.to_string()))?
+                );
+            }
+            Self::Yaml => print!("{}", yaml::to_string(value).map_err(|e| failed(e.to_string()))?),
+        }
+        Ok(())
+    }
+}
+
+/// Names of a kind on the command line.
+const SCHEDULE_NAMES: [&str; 4] =
+    ["msched", "maintenanceschedule", "maintenanceschedules", "maintenanceschedules.punctual.dev"];
+
+/// The name in `msched/NAME`.
+pub fn schedule_name(target: &str) -> Result<&str, CliError> {
+    let name = target
+        .split_once('/')
+        .filter(|(kind, _)| SCHEDULE_NAMES.contains(&kind.to_ascii_lowercase().as_str()))
+        .map(|(_, name)| name)
+        .filter(|name| !name.is_empty() && !name.contains('/'));
+    name.ok_or_else(|| {
+        CliError::BadUsage(format!(
+            "{target:?} names no schedule; write it like msched/nightly-retention"
+        ))
+    })
+}
+
+/// What went wrong with the cluster, for a person.
+pub fn api_error(error: ApiError) -> CliError {
+    match error {
+        ApiError::Invalid { message } => CliError::BadUsage(message),
+        error => CliError::Failed(error.to_string()),
+    }
+}
+
+/// There is no such object.
+pub fn not_found(kind: &str, key: &ObjectKey) -> CliError {
+    CliError::Failed(format!("there is no {kind} {:?} in namespace {:?}", key.name, key.namespace))
+}
+
+/// Runs an asynchronous command to its end.
+pub fn block_on<F: Future<Output = Result<u8, CliError>>>(command: F) -> Result<u8, CliError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::Failed(format!("cannot start: {error}")))?
+        .block_on(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedules_are_named_with_their_kind() {
+        assert_eq!(schedule_name("msched/nightly").unwrap(), "nightly");
+        assert_eq!(schedule_name("MaintenanceSchedule/nightly").unwrap(), "nightly");
+        for wrong in ["nightly", "mocc/nightly", "msched/", "msched/a/b", ""] {
+            assert!(matches!(schedule_name(wrong), Err(CliError::BadUsage(_))), "{wrong}");
+        }
+    }
+}

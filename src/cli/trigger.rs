@@ -1,0 +1,289 @@
+//! `punctual trigger` and `punctual backfill`: occurrences made by hand.
+//!
+//! They have the same identity as those that the operator makes, so asking for an instant that is
+//! over gives its recorded result and runs nothing.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::{
+    CliError, DONE, NO,
+    target::{Connection, Output, api_error, block_on, not_found, schedule_name},
+};
+use crate::{
+    api::{
+        LABEL_SCHEDULE, MaintenanceOccurrence, MaintenanceOccurrenceSpec, MaintenanceSchedule,
+        OccurrenceState, ResultValue,
+    },
+    cluster::{Created, ObjectKey, Person},
+    identity::occurrence_name,
+    time::{IntendedTime, WallClock, schedule::Schedule},
+};
+
+/// Most occurrences that one backfill creates: each of them runs.
+const MAX_BACKFILL: usize = 1000;
+
+/// Arguments of `punctual trigger`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The schedule, like msched/nightly-retention.
+    schedule: String,
+    /// The instant to run, a whole minute; default: the present one.
+    #[arg(long, value_parser = instant)]
+    at: Option<IntendedTime>,
+    /// How to print the answer.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Arguments of `punctual backfill`.
+#[derive(Debug, clap::Args)]
+pub struct BackfillArgs {
+    /// The schedule, like msched/nightly-retention.
+    schedule: String,
+    /// Start of the time whose instants are run.
+    #[arg(long, value_parser = moment)]
+    from: Timestamp,
+    /// End of it, included.
+    #[arg(long, value_parser = moment)]
+    to: Timestamp,
+    /// Only print what would be created.
+    #[arg(long)]
+    dry_run: bool,
+    /// How to print the answer.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+fn instant(text: &str) -> Result<IntendedTime, String> {
+    IntendedTime::parse_lenient(text).map_err(|error| error.to_string())
+}
+
+fn moment(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|_| format!("{text:?} is not a time like 2026-11-29T02:00:00Z"))
+}
+
+/// What became of one request.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    name: String,
+    namespace: String,
+    intended_time: IntendedTime,
+    /// Whether the occurrence existed before.
+    existing: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<OccurrenceState>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<BTreeMap<String, ResultValue>>,
+}
+
+impl Answer {
+    fn of(occurrence: MaintenanceOccurrence, existing: bool) -> Self {
+        let key = ObjectKey::of(&occurrence.metadata);
+        let status = occurrence.status.unwrap_or_default();
+        Self {
+            name: key.name,
+            namespace: key.namespace,
+            intended_time: occurrence.spec.intended_time,
+            existing,
+            state: status.state,
+            reason: status.reason,
+            message: status.message,
+            result: status.result,
+        }
+    }
+
+    /// Whether the recorded result is anything but success.
+    fn is_bad_end(&self) -> bool {
+        self.existing
+            && self
+                .state
+                .is_some_and(|state| state.is_terminal() && state != OccurrenceState::Succeeded)
+    }
+
+    fn sentence(&self) -> String {
+        let state = self.state.map_or_else(|| "Pending".to_owned(), |state| format!("{state:?}"));
+        let reason = self.reason.as_deref().map(|r| format!(" ({r})")).unwrap_or_default();
+        if self.existing {
+            format!("mocc/{} exists: {state}{reason}", self.name)
+        } else {
+            format!("mocc/{} created", self.name)
+        }
+    }
+}
+
+/// Runs `punctual trigger`.
+pub fn run(args: &Args) -> Result<u8, CliError> {
+    block_on(async {
+        let name = schedule_name(&args.schedule)?;
+        let person = args.connection.connect().await?;
+        let schedule = read_schedule(&person, name).await?;
+        let at = args.at.unwrap_or_else(|| IntendedTime::floor(WallClock::system().now()));
+        let answer = create(&person, &schedule, at).await?;
+        args.output.print(&answer, || println!("{}", answer.sentence()))?;
+        Ok(if answer.is_bad_end() { NO } else { DONE })
+    })
+}
+
+/// Runs `punctual backfill`.
+pub fn backfill(args: &BackfillArgs) -> Result<u8, CliError> {
+    block_on(async {
+        let name = schedule_name(&args.schedule)?;
+        if args.to < args.from {
+            return Err(CliError::BadUsage("--to is before --from; swap them".to_owned()));
+        }
+        let person = args.connection.connect().await?;
+        let schedule = read_schedule(&person, name).await?;
+        let instants = instants(&schedule, args.from, args.to)?;
+        let mut answers = Vec::new();
+        for at in instants {
+            answers.push(if args.dry_run {
+                look_up(&person, &schedule, at).await?
+            } else {
+                create(&person, &schedule, at).await?
+            });
+        }
+        args.output.print(&answers, || {
+            for answer in &answers {
+                let would = args.dry_run && !answer.existing;
+                println!(
+                    "{}{}",
+                    answer.sentence(),
+                    if would { " (dry run: not created)" } else { "" }
+                );
+            }
+            println!("{} instants", answers.len());
+        })?;
+        Ok(if answers.iter().any(Answer::is_bad_end) { NO } else { DONE })
+    })
+}
+
+/// The instants of the schedule within the time, both ends included.
+fn instants(
+    schedule: &MaintenanceSchedule,
+    from: Timestamp,
+    to: Timestamp,
+) -> Result<Vec<IntendedTime>, CliError> {
+    let spec = &schedule.spec;
+    let created =
+        schedule.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |t| t.0);
+    let anchor = spec.anchor.unwrap_or_else(|| IntendedTime::floor(created));
+    let parsed = Schedule::parse(&spec.schedule, &spec.time_zone, spec.dst_policy, anchor)
+        .map_err(|error| CliError::Failed(format!("the schedule cannot be used: {error}")))?;
+    let mut found = Vec::new();
+    let mut after = Timestamp::from_second(from.as_second() - 1)
+        .map_err(|error| CliError::BadUsage(format!("--from: {error}")))?;
+    while let Some(next) = parsed.next_after(after).filter(|next| next.timestamp() <= to) {
+        if found.len() == MAX_BACKFILL {
+            return Err(CliError::BadUsage(format!(
+                "there are more than {MAX_BACKFILL} instants from --from to --to; take a shorter time"
+            )));
+        }
+        found.push(next);
+        after = next.timestamp();
+    }
+    Ok(found)
+}
+
+async fn read_schedule(person: &Person, name: &str) -> Result<MaintenanceSchedule, CliError> {
+    let key = ObjectKey::new(person.namespace(), name);
+    let schedule = person.reader().get(&key).await.map_err(api_error)?;
+    schedule.ok_or_else(|| not_found("MaintenanceSchedule", &key))
+}
+
+fn by_hand(schedule: &MaintenanceSchedule, at: IntendedTime) -> MaintenanceOccurrence {
+    let key = ObjectKey::of(&schedule.metadata);
+    let mut occurrence = MaintenanceOccurrence::new(
+        &occurrence_name(&key.name, at),
+        MaintenanceOccurrenceSpec {
+            schedule_name: key.name.clone(),
+            intended_time: at,
+            schedule_uid: None,
+            run: None,
+            cancel: false,
+            resolution: None,
+        },
+    );
+    occurrence.metadata.namespace = Some(key.namespace);
+    occurrence.metadata.labels = Some(BTreeMap::from([(LABEL_SCHEDULE.to_owned(), key.name)]));
+    occurrence
+}
+
+async fn create(
+    person: &Person,
+    schedule: &MaintenanceSchedule,
+    at: IntendedTime,
+) -> Result<Answer, CliError> {
+    match person.create(&by_hand(schedule, at)).await.map_err(api_error)? {
+        Created::New(occurrence) => Ok(Answer::of(occurrence, false)),
+        Created::Existing(occurrence) => Ok(Answer::of(occurrence, true)),
+    }
+}
+
+/// What `create` would find, without creating.
+async fn look_up(
+    person: &Person,
+    schedule: &MaintenanceSchedule,
+    at: IntendedTime,
+) -> Result<Answer, CliError> {
+    let wanted = by_hand(schedule, at);
+    let key = ObjectKey::of(&wanted.metadata);
+    let existing: Option<MaintenanceOccurrence> =
+        person.reader().get(&key).await.map_err(api_error)?;
+    Ok(match existing {
+        Some(occurrence) => Answer::of(occurrence, true),
+        None => Answer::of(wanted, false),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schedule(expression: &str) -> MaintenanceSchedule {
+        serde_json::from_value(serde_json::json!({
+            "apiVersion": "punctual.dev/v1alpha1", "kind": "MaintenanceSchedule",
+            "metadata": {"name": "s", "namespace": "d", "creationTimestamp": "2026-01-01T00:00:30Z"},
+            "spec": {"schedule": expression, "run": {"simulated": {}}},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_backfill_includes_both_ends_and_is_bounded() {
+        let all = instants(
+            &schedule("0 * * * *"),
+            "2026-01-01T01:00:00Z".parse().unwrap(),
+            "2026-01-01T03:00:00Z".parse().unwrap(),
+        )
+        .unwrap();
+        assert_eq!(
+            all.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["2026-01-01T01:00:00Z", "2026-01-01T02:00:00Z", "2026-01-01T03:00:00Z"]
+        );
+        let too_many = instants(
+            &schedule("* * * * *"),
+            "2026-01-01T00:00:00Z".parse().unwrap(),
+            "2026-01-02T00:00:00Z".parse().unwrap(),
+        );
+        assert!(too_many.unwrap_err().to_string().contains("1000"));
+    }
+
+    #[test]
+    fn hand_made_ones_have_the_same_identity_and_carry_no_run() {
+        let made = by_hand(&schedule("0 * * * *"), "2026-01-01T01:00:00Z".parse().unwrap());
+        assert_eq!(made.metadata.name.as_deref(), Some("s-202601010100"));
+        assert!(made.spec.schedule_uid.is_none() && made.spec.run.is_none());
+    }
+}

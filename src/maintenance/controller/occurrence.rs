@@ -1,0 +1,306 @@
+//! One pass over an occurrence.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use kube::{Resource as _, ResourceExt as _};
+
+use super::{Controller, Key, MAX_ROUNDS, PassError};
+use crate::{
+    api::{MaintenanceOccurrence, MaintenanceOccurrenceStatus, MaintenanceSchedule, RunSpec},
+    authority::{NotLeading, Permit, Sealed},
+    cluster::{Lookup, ObjectKey},
+    identity::maintenance_attempt_name,
+    maintenance::{
+        Note,
+        occurrence::{self, Decision, Snapshot, Standing, Step, standing::standing, work_id},
+        schedule::is_terminal,
+    },
+    providers::{CancelStep, Committed, Parent, Prepared, ProviderError, RunRequest, RunStatus},
+};
+
+/// Kind, for reports and owner references.
+pub(super) const KIND: &str = "MaintenanceOccurrence";
+
+impl Controller {
+    pub(super) async fn pass_occurrence(&self, key: &ObjectKey) -> Result<Option<Timestamp>, PassError> {
+        let permit = self.permit()?;
+        let occurrence = match self.occurrences.lookup(key) {
+            Lookup::Found(occurrence) => occurrence,
+            Lookup::Unreadable(error) => {
+                tracing::warn!(%key, %error, "occurrence cannot be read; nothing of it is decided");
+                return Ok(None);
+            }
+            Lookup::Absent => {
+                self.memory().unreachable.remove(key);
+                return Ok(None);
+            }
+        };
+        if occurrence.metadata.deletion_timestamp.is_some() {
+            self.queue.add(orphan_key(&occurrence));
+            return Ok(None);
+        }
+        // Observe.
+        let (standing, schedule) = self.observe_standing(key, &occurrence, &permit).await?;
+        let schedule_run = schedule.as_ref().map(|s| s.spec.run.clone());
+        // The right to prepare: the schedule, sealed in this term, whose claim starts it.
+        let schedule = schedule.and_then(|s| Sealed::of(&permit, s.as_ref().clone()).ok());
+        let mut snapshot = Snapshot {
+            occurrence: occurrence.as_ref().clone(),
+            standing,
+            schedule_run,
+            prepared: None,
+            answer: None,
+            unreachable_since: None,
+            cancelled: false,
+            trust_clock: (self.deps.may_create)().is_ok(),
+            fence: permit.term().fence(),
+        };
+        for _ in 0..MAX_ROUNDS {
+            // Decide.
+            let decision = occurrence::decide(&snapshot, self.deps.wall.now());
+            let Decision { step, wake_at, notes } = decision;
+            // Act.
+            if step == Step::Wait {
+                self.note(KIND, key, snapshot.occurrence.metadata.uid.as_deref(), &notes);
+                return Ok(wake_at);
+            }
+            self.take_step(key, step, &mut snapshot, schedule.as_ref(), &permit).await?;
+            self.note(KIND, key, snapshot.occurrence.metadata.uid.as_deref(), &notes);
+        }
+        Err(PassError::Restless)
+    }
+
+    /// The standing with the schedule, and what the schedule runs.
+    async fn observe_standing(
+        &self,
+        key: &ObjectKey,
+        occurrence: &MaintenanceOccurrence,
+        permit: &Permit,
+    ) -> Result<(Standing, Option<Arc<MaintenanceSchedule>>), PassError> {
+        if is_terminal(occurrence) {
+            return Ok((Standing::Undecided, None));
+        }
+        let schedule_key = ObjectKey::new(&key.namespace, &occurrence.spec.schedule_name);
+        let fence = permit.term().fence();
+        if let Lookup::Unreadable(_) = self.schedules.lookup(&schedule_key) {
+            return Ok((Standing::Undecided, None));
+        }
+        if let Some(schedule) = self.schedules.get(&schedule_key) {
+            match standing(&schedule, occurrence, &fence) {
+                Standing::Ghost { .. } => {} // judged on a live read only
+                Standing::Undecided => {
+                    self.queue.add(Key::Schedule(schedule_key));
+                    return Ok((Standing::Undecided, None));
+                }
+                found => return Ok((found, Some(schedule))),
+            }
+        }
+        let live: Option<MaintenanceSchedule> =
+            self.deps.reader.get(&schedule_key).await.map_err(PassError::Read)?;
+        let Some(live) = live else { return Ok((Standing::ScheduleGone, None)) };
+        let found = standing(&live, occurrence, &fence);
+        self.schedules.observe(live.clone());
+        if found == Standing::Undecided {
+            self.queue.add(Key::Schedule(schedule_key));
+        }
+        Ok((found, Some(Arc::new(live))))
+    }
+
+    async fn take_step(&self, key: &ObjectKey, step: Step, snapshot: &mut Snapshot, permit: &Permit) -> Result<(), PassError> {
+        match step {
+            Step::Wait => {}
+            Step::Write(status) => self.write_occurrence(key, *status, snapshot, permit).await?,
+            Step::Prepare { attempt, run } => {
+                let request = run_request(&snapshot.occurrence, attempt, *run, permit);
+                let answer = match schedule {
+                    Some(schedule) => self.deps.providers.prepare(schedule, &request).await,
+                    None => {
+                        let occurrence = sealed(permit, &snapshot.occurrence)?;
+                        self.deps.providers.prepare(&occurrence, &request).await
+                    }
+                };
+                snapshot.prepared = Some(prepared(answer)?);
+            }
+            Step::Release { attempt } => self.release(key, attempt, snapshot, permit).await?,
+            Step::Ask { attempt } => self.ask(key, attempt, snapshot, permit).await?,
+            Step::Cancel { attempt, recorded } => {
+                self.cancel(key, attempt, recorded, snapshot, permit).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_occurrence(
+        &self,
+        key: &ObjectKey,
+        status: MaintenanceOccurrenceStatus,
+        snapshot: &mut Snapshot,
+        permit: &Permit,
+    ) -> Result<(), PassError> {
+        let mut next = snapshot.occurrence.clone();
+        next.status = Some(status);
+        let written = self.deps.writer.write_status(permit, &snapshot.occurrence, next).await;
+        let sealed = match written {
+            Ok(sealed) => sealed,
+            Err(error) => {
+                self.refresh_occurrence(key).await;
+                return Err(Self::after_write_error(error));
+            }
+        };
+        let stored = sealed.into_inner();
+        if is_terminal(&stored) {
+            for attempt in stored.status.iter().flat_map(|s| &s.attempts) {
+                if let Some(handle) = &attempt.handle {
+                    self.deps.providers.forget(handle);
+                }
+            }
+        }
+        self.occurrences.observe(stored.clone());
+        snapshot.occurrence = stored;
+        Ok(())
+    }
+
+    /// After a refused write: what is there now decides, not what the cache remembers.
+    async fn refresh_occurrence(&self, key: &ObjectKey) {
+        if let Ok(Some(live)) = self.deps.reader.get::<MaintenanceOccurrence>(key).await {
+            self.occurrences.observe(live);
+        }
+    }
+
+    async fn cancel(
+        &self,
+        key: &ObjectKey,
+        attempt: i32,
+        recorded: bool,
+        snapshot: &mut Snapshot,
+        permit: &Permit,
+    ) -> Result<(), PassError> {
+        // The wish is recorded in an object of this term: the decision seals it first.
+        sealed(permit, &snapshot.occurrence)?;
+        let request = committed_request(&snapshot.occurrence, attempt, permit);
+        let committed = committed(&snapshot.occurrence);
+        match self.deps.providers.cancel(permit, &request, &committed, recorded).await {
+            Ok(CancelStep::Asked) | Err(ProviderError::Conflict(_)) => {}
+            Ok(CancelStep::Waits { message }) => tracing::debug!(%key, message, "cancel waits"),
+            Err(ProviderError::NotLeading) => return Err(NotLeading.into()),
+            Err(ProviderError::Unreachable(why)) => tracing::debug!(%key, why, "cancel not confirmed"),
+        }
+        snapshot.cancelled = true;
+        snapshot.answer = None;
+        Ok(())
+    }
+
+    async fn release(&self, key: &ObjectKey, attempt: i32, snapshot: &mut Snapshot, permit: &Permit) -> Result<(), PassError> {
+        let sealed = sealed(permit, &snapshot.occurrence)?;
+        let request = committed_request(&snapshot.occurrence, attempt, permit);
+        let committed = committed(&snapshot.occurrence);
+        let handle = committed.handle.unwrap_or_default();
+        match self.deps.providers.release(&sealed, &request, &handle).await {
+            Ok(()) => {
+                let planned = snapshot.occurrence.spec.schedule_uid.is_some();
+                if planned && attempt == 1 {
+                    let intended = snapshot.occurrence.spec.intended_time.timestamp();
+                    let late = self.deps.wall.now().duration_since(intended);
+                    self.deps.metrics.released(Duration::try_from(late).unwrap_or(Duration::ZERO));
+                }
+                let note = Note::normal("Released", format!("attempt {attempt} was released"));
+                self.note(KIND, key, snapshot.occurrence.metadata.uid.as_deref(), &[note]);
+                snapshot.answer = Some(Ok(RunStatus::Released { pod: None, waiting: None }));
+            }
+            Err(ProviderError::NotLeading) => return Err(NotLeading.into()),
+            // Looked at again: the release may have happened, or the thing changed meanwhile.
+            Err(error) => snapshot.answer = Some(Err(error)),
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, key: &ObjectKey, attempt: i32, snapshot: &mut Snapshot, permit: &Permit) -> Result<(), PassError> {
+        let request = committed_request(&snapshot.occurrence, attempt, permit);
+        let committed = committed(&snapshot.occurrence);
+        let answer = self.deps.providers.status(&request, &committed).await;
+        match &answer {
+            Err(ProviderError::NotLeading) => return Err(NotLeading.into()),
+            Err(ProviderError::Unreachable(_)) => {
+                let now = self.deps.wall.now();
+                snapshot.unreachable_since =
+                    Some(*self.memory().unreachable.entry(key.clone()).or_insert(now));
+            }
+            Err(ProviderError::Conflict(_)) | Ok(_) => {
+                self.memory().unreachable.remove(key);
+                snapshot.unreachable_since = None;
+            }
+        }
+        snapshot.answer = Some(answer);
+        Ok(())
+    }
+}
+
+/// A provider that does not answer prepares nothing for now.
+fn prepared(answer: Result<Prepared, ProviderError>) -> Result<Prepared, PassError> {
+    match answer {
+        Ok(prepared) => Ok(prepared),
+        Err(ProviderError::NotLeading) => Err(NotLeading.into()),
+        Err(error) => Ok(Prepared::NotYet { message: error.to_string() }),
+    }
+}
+
+/// The key under which the runs of a deleted occurrence are stopped.
+pub(super) fn orphan_key(occurrence: &MaintenanceOccurrence) -> Key {
+    Key::Orphan {
+        namespace: occurrence.namespace().unwrap_or_default(),
+        uid: occurrence.uid().unwrap_or_default(),
+        name: occurrence.name_any(),
+    }
+}
+
+/// The occurrence as this term owns it. The decision asks for the seal first, so this only fails if
+/// leadership changed hands in between.
+fn sealed(permit: &Permit, occurrence: &MaintenanceOccurrence) -> Result<Sealed<MaintenanceOccurrence>, PassError> {
+    Sealed::of(permit, occurrence.clone()).map_err(|_| NotLeading.into())
+}
+
+/// What is recorded of the newest attempt.
+fn committed(occurrence: &MaintenanceOccurrence) -> Committed {
+    all_committed(occurrence).pop().unwrap_or_default()
+}
+
+/// What is recorded of all attempts, oldest first.
+pub(super) fn all_committed(occurrence: &MaintenanceOccurrence) -> Vec<Committed> {
+    let attempts = occurrence.status.iter().flat_map(|status| &status.attempts);
+    attempts
+        .map(|attempt| Committed {
+            handle: attempt.handle.clone(),
+            pod: attempt.pod.clone(),
+            stop_requested: attempt.stop_requested_time.map(|t| t.0),
+        })
+        .collect()
+}
+
+/// The request of a committed attempt: its run is the one that was sealed.
+fn committed_request(occurrence: &MaintenanceOccurrence, attempt: i32, permit: &Permit) -> RunRequest {
+    let run = occurrence.status.as_ref().and_then(|s| s.run.clone()).unwrap_or_default();
+    run_request(occurrence, attempt, run, permit)
+}
+
+fn run_request(occurrence: &MaintenanceOccurrence, attempt: i32, run: RunSpec, permit: &Permit) -> RunRequest {
+    let work = work_id(occurrence);
+    let name = occurrence.name_any();
+    RunRequest {
+        parent: Parent {
+            api_version: MaintenanceOccurrence::api_version(&()).into_owned(),
+            kind: KIND.to_owned(),
+            namespace: occurrence.namespace().unwrap_or_default(),
+            name: name.clone(),
+            uid: occurrence.uid().unwrap_or_default(),
+        },
+        attempt_name: maintenance_attempt_name(&name, attempt),
+        attempt,
+        run_key: work.maintenance_run_key(attempt),
+        request_id: work.request_id(),
+        intended_time: Some(occurrence.spec.intended_time),
+        epoch: permit.term().epoch,
+        class: run.maintenance_class(),
+        run,
+    }
+}
