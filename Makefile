@@ -1,0 +1,53 @@
+# What people and machines call. Every target works on a fresh clone with empty caches and changes
+# nothing on the machine but cargo's and Go's caches and $(TOOLS).
+#
+# Needed: Linux, Rust, Go, a C compiler, make, bash.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+CARGO ?= cargo
+# Where programs that the tests and checks need are built, outside the repository.
+TOOLS ?= $(or $(PUNCTUAL_TOOLS),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/punctual/tools)
+export PUNCTUAL_TOOLS := $(TOOLS)
+
+# Every [[test]] of Cargo.toml but e2e, which needs the test bed.
+SUITES := $(filter-out e2e,$(shell sed -n '/^\[\[test\]\]/,/^$$/s/^name = "\(.*\)"/\1/p' Cargo.toml))
+SUITE_FLAGS := $(addprefix --test ,$(SUITES))
+STAGE := hack/stage
+
+.PHONY: help test check deny gen e2e tools bench
+
+help: ## show this list
+	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
+
+test: ## everything: builds the test bed, then unit tests, repository rules, cases and the e2e suite
+	@$(STAGE) tools e2e/tools/build
+	@$(STAGE) build $(CARGO) test --locked --no-run
+	@$(STAGE) unit $(CARGO) test --locked --lib
+	@$(STAGE) suites $(CARGO) test --locked --no-fail-fast $(SUITE_FLAGS)
+	@$(STAGE) e2e $(CARGO) test --locked --test e2e
+
+check: ## before every commit: format, lints, unit tests, repository rules and cases; no cluster
+	@$(STAGE) format $(CARGO) fmt --check
+	@$(STAGE) clippy $(CARGO) clippy --locked --all-targets -- -D warnings
+	@$(STAGE) unit $(CARGO) test --locked --lib
+	@$(STAGE) suites $(CARGO) test --locked --no-fail-fast $(SUITE_FLAGS)
+
+deny: ## licences, sources and duplicate versions of dependencies (builds cargo-deny once)
+	@deny=$$(hack/cargo-deny) && $(STAGE) deny "$$deny" --locked check bans licenses sources
+
+gen: ## write what is generated: crds/, the chart's copies, the chart rendered with default values
+	@$(STAGE) gen hack/gen
+
+e2e: ## only the suite on a real API server; FILTER=name runs one scenario
+	@$(STAGE) tools e2e/tools/build
+	@$(STAGE) e2e $(CARGO) test --locked --test e2e -- $(FILTER)
+
+tools: ## build the programs of the test bed (kube-apiserver, etcd, kubectl, helm, kwok)
+	@$(STAGE) tools e2e/tools/build
+
+bench: ## benchmarks
+	@$(STAGE) bench $(CARGO) bench --locked
