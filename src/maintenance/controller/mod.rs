@@ -20,7 +20,6 @@ use std::{
 };
 
 use jiff::Timestamp;
-use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use tokio::time::Instant;
 
 use super::Note;
@@ -143,8 +142,6 @@ pub struct Controller {
     deps: Arc<Deps>,
     schedules: Cache<MaintenanceSchedule>,
     occurrences: Cache<MaintenanceOccurrence>,
-    jobs: Cache<Job>,
-    pods: Cache<Pod>,
     queue: Queue<Key>,
     backoff: Arc<ObjectBackoff>,
     memory: Arc<Mutex<Memory>>,
