@@ -9,13 +9,18 @@ mod occurrence;
 mod orphans;
 mod report;
 mod schedule;
+mod start;
 mod wiring;
 
+pub use start::{Setup, run};
 pub use wiring::Wiring;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -145,6 +150,7 @@ pub struct Controller {
     queue: Queue<Key>,
     backoff: Arc<ObjectBackoff>,
     memory: Arc<Mutex<Memory>>,
+    working: Arc<AtomicBool>,
 }
 
 /// What is remembered between passes and may be forgotten at any time.
@@ -162,11 +168,17 @@ impl Controller {
     /// Works until the queue is closed ([`Controller::stop`]).
     pub async fn run(&self) {
         let this = self.clone();
+        self.working.store(true, Ordering::Relaxed);
         run_workers(self.queue.clone(), self.deps.concurrency, move |key| {
             let this = this.clone();
             async move { this.pass(key).await }
         })
         .await;
+    }
+
+    /// Whether [`Controller::run`] has begun.
+    pub fn is_working(&self) -> bool {
+        self.working.load(Ordering::Relaxed)
     }
 
     /// Hands out no more keys; passes under way go on to their end.

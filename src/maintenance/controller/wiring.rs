@@ -94,6 +94,7 @@ impl Wiring {
             queue: self.queue.clone(),
             backoff: backoff(),
             memory: Arc::clone(&self.memory),
+            working: Arc::default(),
         }
     }
 
