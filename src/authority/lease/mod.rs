@@ -306,9 +306,24 @@ impl Own {
     }
 }
 
+impl LostReason {
+    /// Whether the Lease is given back: if the loss is this process's own will. In all other cases it
+    /// is somebody else's already, or nobody knows what else is wrong.
+    pub(super) fn gives_back(&self) -> bool {
+        match self {
+            Self::Shutdown | Self::Outranked | Self::FenceNotEnforced => true,
+            Self::Taken { .. }
+            | Self::LeaseDeleted
+            | Self::Steered
+            | Self::VersionWentBack
+            | Self::Expired => false,
+        }
+    }
+}
+
 impl Acquisition {
     /// Whether the Lease is the one that this acquisition made.
-    fn made(&self, view: &LeaseView) -> bool {
+    pub(super) fn made(&self, view: &LeaseView) -> bool {
         view.uid == self.uid
             && view.epoch == Some(self.term.epoch)
             && view.nonce.as_deref() == Some(&self.term.nonce)
@@ -397,11 +412,10 @@ fn acquire(
         // under way. So ask what is there.
         Input::Conflict => Action::Look { after: Duration::ZERO },
         Input::Refused => Action::Look { after: OBSERVE_EVERY },
-        Input::Timer
-        | Input::Unread
-        | Input::Unknown
-        | Input::Written { .. }
-        | Input::Read(Read::Unusable(_)) => Action::Look { after: RETRY_PAUSE },
+        Input::Unread => Action::Look { after: config.renew_every() },
+        Input::Timer | Input::Unknown | Input::Written { .. } | Input::Read(Read::Unusable(_)) => {
+            Action::Look { after: RETRY_PAUSE }
+        }
     }
 }
 

@@ -261,7 +261,7 @@ fn an_acquisition_of_unknown_outcome_is_decided_by_a_read() {
 fn an_acquisition_that_was_refused_is_looked_at_before_anything_else() {
     let mut own = acquiring();
     assert_eq!(step(&mut own, Input::Conflict, at(20)), Action::Look { after: Duration::ZERO });
-    assert_eq!(step(&mut own, Input::Unread, at(40)), Action::Look { after: RETRY_PAUSE });
+    assert_eq!(step(&mut own, Input::Unread, at(40)), Action::Look { after: ms(1500) });
     assert_eq!(step(&mut own, Input::Refused, at(60)), Action::Look { after: OBSERVE_EVERY });
     assert!(matches!(own.role(), Role::Acquiring(_)), "a copy may still be under way");
 }
