@@ -2,6 +2,8 @@
 
 mod bed;
 mod by_hand;
+mod election;
 mod history;
 mod proxy;
 mod replicas;
+mod work;
