@@ -9,6 +9,7 @@
 mod cache;
 mod client;
 mod error;
+mod fence_check;
 mod lease_api;
 mod object;
 mod person;
@@ -19,6 +20,7 @@ mod writer;
 pub use cache::{Cache, Change, Listener, Lookup, Scope};
 pub use client::Clients;
 pub use error::ApiError;
+pub use fence_check::{FenceCheck, Gap, check_fence};
 pub use lease_api::{Answered, LeaseApi, LeaseHint};
 pub(crate) use object::kind_of;
 pub use object::{Object, ObjectKey, Raw, resource_version};

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     api::{LABEL_PARENT_UID, MaintenanceOccurrence, MaintenanceSchedule},
-    cluster::{Cache, Change, Clients, Listener, ObjectKey, Queue, Scope},
+    cluster::{Cache, Change, Clients, Listener, Object, ObjectKey, Queue, Scope},
     maintenance::{Note, schedule::is_terminal},
     providers::job::{Sightings, digest::JobDigest},
     telemetry::{EventQueue, Metrics},
@@ -102,23 +102,12 @@ impl Wiring {
     /// is dropped.
     pub fn follow(&self, clients: &Clients, namespaces: &[String]) -> JoinSet<()> {
         let mut watches = JoinSet::new();
-        let scopes: Vec<Option<String>> = if namespaces.is_empty() {
-            vec![None]
-        } else {
-            namespaces.iter().cloned().map(Some).collect()
-        };
-        for namespace in scopes {
-            let all = Scope { namespace: namespace.clone(), labels: None };
-            let runs = Scope { namespace, labels: Some(LABEL_PARENT_UID.to_owned()) };
-            let (cache, clients_, scope) = (self.schedules.clone(), clients.clone(), all.clone());
-            watches.spawn(async move { cache.run(&clients_, &scope).await });
-            let (cache, clients_, scope) = (self.occurrences.clone(), clients.clone(), all);
-            watches.spawn(async move { cache.run(&clients_, &scope).await });
-            let (cache, clients_, scope) = (self.jobs.clone(), clients.clone(), runs.clone());
-            watches.spawn(async move { cache.run(&clients_, &scope).await });
-            let (cache, clients_, scope) = (self.pods.clone(), clients.clone(), runs);
-            watches.spawn(async move { cache.run(&clients_, &scope).await });
-        }
+        let all = Scope { namespaces: namespaces.iter().cloned().collect(), labels: None };
+        let runs = Scope { labels: Some(LABEL_PARENT_UID.to_owned()), ..all.clone() };
+        follow(&mut watches, &self.schedules, clients, &all);
+        follow(&mut watches, &self.occurrences, clients, &all);
+        follow(&mut watches, &self.jobs, clients, &runs);
+        follow(&mut watches, &self.pods, clients, &runs);
         watches
     }
 
@@ -140,6 +129,16 @@ impl Wiring {
         ];
         ready.into_iter().filter(|(_, ready)| !ready).map(|(kind, _)| kind).collect()
     }
+}
+
+fn follow<K: Object>(
+    watches: &mut JoinSet<()>,
+    cache: &Cache<K>,
+    clients: &Clients,
+    scope: &Scope,
+) {
+    let (cache, clients, scope) = (cache.clone(), clients.clone(), scope.clone());
+    watches.spawn(async move { cache.run(&clients, &scope).await });
 }
 
 /// A cache's listener: one closure for changes, one place for faults.
