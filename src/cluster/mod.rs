@@ -9,6 +9,7 @@
 mod cache;
 mod client;
 mod error;
+mod events;
 mod fence_check;
 mod lease_api;
 mod object;
@@ -20,6 +21,7 @@ mod writer;
 pub use cache::{Cache, Change, Listener, Lookup, Scope};
 pub use client::Clients;
 pub use error::ApiError;
+pub use events::EventSender;
 pub use fence_check::{FenceCheck, Gap, check_fence};
 pub use lease_api::{Answered, LeaseApi, LeaseHint};
 pub(crate) use object::kind_of;

@@ -25,12 +25,13 @@ use std::{
 };
 
 use jiff::Timestamp;
+use kube::api::ObjectMeta;
 use tokio::time::Instant;
 
 use super::Note;
 use crate::{
-    api::{MaintenanceOccurrence, MaintenanceSchedule},
-    authority::{Gate, NotLeading, Permit},
+    api::{Fence, MaintenanceOccurrence, MaintenanceSchedule},
+    authority::{Foreign, Gate, NotLeading, Permit, Quarantine},
     cluster::{ApiError, Cache, FencedWriter, ObjectKey, Queue, Reader, WriteError, run_workers},
     providers::Providers,
     retry::{self, ObjectBackoff},
@@ -121,6 +122,8 @@ pub type MayCreate = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 pub struct Deps {
     /// Leadership.
     pub gate: Gate,
+    /// Objects with foreign fences, which are left alone.
+    pub quarantine: Arc<Quarantine>,
     /// Live reads.
     pub reader: Reader,
     /// Fenced writes.
@@ -135,8 +138,8 @@ pub struct Deps {
     pub events: EventQueue,
     /// Metrics.
     pub metrics: Arc<Metrics>,
-    /// Days that finished occurrences without a schedule are kept.
-    pub orphan_retention_days: i32,
+    /// How long finished occurrences without a schedule are kept.
+    pub orphan_retention: Duration,
     /// Objects worked on at once.
     pub concurrency: usize,
 }
@@ -240,6 +243,38 @@ impl Controller {
     fn note(&self, kind: &'static str, key: &ObjectKey, uid: Option<&str>, notes: &[Note]) {
         for note in notes {
             report::publish(&self.deps.events, kind, key, uid, note);
+        }
+    }
+
+    /// Whether an object, as read, may be written in this term. A newer fence than this term's means
+    /// that either this process is deposed or the object is to be left alone.
+    async fn may_write(
+        &self,
+        permit: &Permit,
+        kind: &'static str,
+        object: &ObjectMeta,
+        fence: Option<&Fence>,
+    ) -> Result<bool, PassError> {
+        let term = permit.term();
+        let foreign = fence.filter(|fence| {
+            fence.epoch > term.epoch || (fence.epoch == term.epoch && fence.nonce != term.nonce)
+        });
+        let Some(fence) = foreign else { return Ok(true) };
+        let met = self.deps.quarantine.met(permit, kind, object, fence).await;
+        match met.map_err(PassError::Read)? {
+            Foreign::Lost(_) => Err(NotLeading.into()),
+            Foreign::Quarantined { first } => {
+                if first {
+                    self.deps.metrics.foreign_fence();
+                    let message = format!(
+                        "it carries the fence of epoch {}, which no term of this Lease has had; it is left alone",
+                        fence.epoch
+                    );
+                    let note = Note::warning("ForeignFence", message);
+                    self.note(kind, &ObjectKey::of(object), object.uid.as_deref(), &[note]);
+                }
+                Ok(false)
+            }
         }
     }
 

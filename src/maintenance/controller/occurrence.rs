@@ -8,7 +8,7 @@ use kube::{Resource as _, ResourceExt as _};
 use super::{Controller, Key, MAX_ROUNDS, PassError};
 use crate::{
     api::{MaintenanceOccurrence, MaintenanceOccurrenceStatus, MaintenanceSchedule, RunSpec},
-    authority::{NotLeading, Permit, Sealed},
+    authority::{Fenced as _, NotLeading, Permit, Sealed},
     cluster::{Lookup, ObjectKey},
     identity::maintenance_attempt_name,
     maintenance::{
@@ -41,6 +41,9 @@ impl Controller {
         };
         if occurrence.metadata.deletion_timestamp.is_some() {
             self.queue.add(orphan_key(&occurrence));
+            return Ok(None);
+        }
+        if !self.may_write(&permit, KIND, &occurrence.metadata, occurrence.fence()).await? {
             return Ok(None);
         }
         // Observe.

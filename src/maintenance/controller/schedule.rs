@@ -49,6 +49,9 @@ impl Controller {
                 return Ok(None);
             }
         };
+        if !self.may_write(&permit, KIND, &schedule.metadata, schedule.fence()).await? {
+            return Ok(None);
+        }
         // Observe.
         let mut snapshot = self.observe_schedule(key, &schedule, &permit);
         if schedule::needs_takeover(&schedule) {

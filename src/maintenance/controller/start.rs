@@ -1,10 +1,10 @@
 //! From "this process leads" to workers that work, and back.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{Deps, MayCreate, Wiring};
 use crate::{
-    authority::Gate,
+    authority::{Gate, Quarantine},
     cluster::{Clients, FencedWriter},
     providers::{Providers, job::JobProvider, simulated::SimulatedService},
     telemetry::{EventQueue, Metrics},
@@ -20,6 +20,8 @@ pub struct Setup {
     pub writer: Arc<FencedWriter>,
     /// Leadership.
     pub gate: Gate,
+    /// Objects with foreign fences.
+    pub quarantine: Arc<Quarantine>,
     /// Wall clock.
     pub wall: WallClock,
     /// Lease clock: measures how long something has been absent.
@@ -34,8 +36,8 @@ pub struct Setup {
     pub metrics: Arc<Metrics>,
     /// Namespaces whose objects are decided about; none means all.
     pub namespaces: Vec<String>,
-    /// Days that finished occurrences without a schedule are kept.
-    pub orphan_retention_days: i32,
+    /// How long finished occurrences without a schedule are kept.
+    pub orphan_retention: Duration,
     /// Objects worked on at once.
     pub concurrency: usize,
 }
@@ -59,6 +61,7 @@ pub async fn run(
     );
     let controller = wiring.controller(Deps {
         gate: setup.gate,
+        quarantine: setup.quarantine,
         reader: setup.clients.reader(),
         writer: setup.writer,
         wall: setup.wall,
@@ -66,7 +69,7 @@ pub async fn run(
         may_create: setup.may_create,
         events: setup.events,
         metrics: setup.metrics,
-        orphan_retention_days: setup.orphan_retention_days,
+        orphan_retention: setup.orphan_retention,
         concurrency: setup.concurrency,
     });
     // Dropped, and so ended, when this function returns.
