@@ -8,7 +8,6 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use futures::StreamExt as _;
@@ -17,16 +16,15 @@ use kube::{
     core::{DeserializeGuard, error_boundary::InvalidObject},
     runtime::watcher::{self, Event, watcher},
 };
-use tokio::{sync::watch, time::sleep};
+use tokio::sync::watch;
 
-use super::{Clients, Object, ObjectKey, client::WATCH_SECONDS, reader, resource_version};
+use super::{
+    Clients, Object, ObjectKey,
+    client::{WATCH_SECONDS, WatchPause},
+    reader, resource_version,
+};
 use crate::api::{MAX_MESSAGE_CHARS, truncate};
 
-/// First wait after a watch broke.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// Longest wait between attempts to watch: an API server that comes back is noticed soon enough, and
-/// one that struggles is left alone.
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// Deletions remembered, so that the late answer to an own write does not bring an object back. Such
 /// an answer is at most a write deadline late; far fewer objects are deleted in that time.
 const MAX_TOMBSTONES: usize = 4096;
@@ -316,8 +314,8 @@ impl<K: Object> Cache<K> {
         self.inner.listener.changed(&Change { key, old: old.as_deref(), new: None, witnessed });
     }
 
-    /// Follows the kind until the future is dropped. A broken watch is taken up again, with pauses
-    /// that double up to [`LONGEST_PAUSE`].
+    /// Follows the kind until the future is dropped. A broken watch is taken up again, with
+    /// growing pauses.
     pub async fn run(&self, clients: &Clients, scope: &Scope) {
         let client = clients.watch();
         let api: Api<DeserializeGuard<K>> = match &scope.namespace {
@@ -328,13 +326,13 @@ impl<K: Object> Cache<K> {
         config.page_size = Some(reader::PAGE_SIZE);
         config.label_selector.clone_from(&scope.labels);
         let mut events = pin!(watcher(api, config));
-        let mut pause = Pause::default();
+        let mut pause = WatchPause::of::<K>();
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
                     // The start of a list proves nothing: it comes before the request.
                     if !matches!(event, Event::Init) {
-                        pause = Pause::default();
+                        pause = WatchPause::of::<K>();
                     }
                     self.take(&client, event).await;
                 }
@@ -343,9 +341,9 @@ impl<K: Object> Cache<K> {
         }
     }
 
-    async fn failed(&self, error: &(dyn std::error::Error + Sync), pause: &mut Pause) {
+    async fn failed(&self, error: &(dyn std::error::Error + Sync), pause: &mut WatchPause) {
         self.inner.listener.watch_failed(&truncate(&error.to_string(), MAX_MESSAGE_CHARS));
-        sleep(pause.next()).await;
+        pause.wait().await;
     }
 
     async fn take(&self, client: &Client, event: Event<DeserializeGuard<K>>) {
@@ -387,7 +385,7 @@ impl<K: Object> Cache<K> {
         }
         for (key, version) in doubtful {
             let api = Api::namespaced(client.clone(), &key.namespace);
-            let mut pause = Pause::default();
+            let mut pause = WatchPause::of::<K>();
             let read = loop {
                 match reader::get(&api, &key.name).await {
                     Ok(read) => break read,
@@ -399,23 +397,6 @@ impl<K: Object> Cache<K> {
                 Some(object) => self.take_one(object, Origin::Own),
             }
         }
-    }
-}
-
-/// Pauses that double from [`FIRST_PAUSE`] to [`LONGEST_PAUSE`].
-struct Pause(Duration);
-
-impl Default for Pause {
-    fn default() -> Self {
-        Self(FIRST_PAUSE)
-    }
-}
-
-impl Pause {
-    fn next(&mut self) -> Duration {
-        let now = self.0;
-        self.0 = (now * 2).min(LONGEST_PAUSE);
-        now
     }
 }
 

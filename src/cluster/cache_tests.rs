@@ -1,6 +1,9 @@
+use std::time::Duration;
+
 use http::Method;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::*;
 use crate::cluster::fake::{FakeApi, Fault};

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use kube::{Client, Config, client::ClientBuilder};
+use tokio::time::sleep;
 
-use super::{ApiError, FencedWriter, Reader, WriteObserver};
+use super::{ApiError, FencedWriter, LeaseApi, Object, ObjectKey, Reader, WriteObserver, kind_of};
+use crate::retry::{Policy, delay};
 
 /// Longest wait for a connection of the work and watch clients.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -18,6 +20,32 @@ pub(super) const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) const WATCH_SECONDS: u32 = 55;
 /// Longest silence on a watch socket: above [`WATCH_SECONDS`] and the watcher's margin.
 pub(super) const WATCH_READ_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// Attempts to watch again: an API server that comes back is noticed soon enough, and one that
+/// struggles is left alone.
+const WATCH_AGAIN: Policy = Policy {
+    initial: Duration::from_millis(250),
+    max: Duration::from_secs(15),
+    jitter_percent: 25,
+};
+
+/// The growing pauses between attempts to watch one kind.
+pub(super) struct WatchPause {
+    kind: &'static str,
+    failures: u32,
+}
+
+impl WatchPause {
+    pub(super) fn of<K: Object>() -> Self {
+        Self { kind: kind_of::<K>(), failures: 0 }
+    }
+
+    /// One more attempt failed: waits.
+    pub(super) async fn wait(&mut self) {
+        self.failures = self.failures.saturating_add(1);
+        sleep(delay(&WATCH_AGAIN, self.kind, self.failures)).await;
+    }
+}
 
 /// The connections: for work, for watches, and for the Lease.
 ///
@@ -59,6 +87,11 @@ impl Clients {
 
     pub(super) fn work(&self) -> Client {
         self.work.clone()
+    }
+
+    /// Access to one Lease; `attempt` is the deadline of each request about it.
+    pub fn lease(&self, key: ObjectKey, attempt: Duration) -> LeaseApi {
+        LeaseApi::new(self.lease.clone(), self.watch.clone(), key, attempt)
     }
 
     pub(super) fn watch(&self) -> Client {

@@ -53,6 +53,8 @@ struct World {
     no_name_rule: bool,
     /// Where the `Date` header comes from.
     wall: Option<WallClock>,
+    /// How long every request is on its way.
+    latency: Duration,
 }
 
 /// The server; clones share it.
@@ -122,8 +124,9 @@ impl FakeApi {
         self.world().faults.push((method, path_contains.to_owned(), fault));
     }
 
-    pub(crate) fn clear_faults(&self) {
-        self.world().faults.clear();
+    /// How many faults nobody has met yet.
+    pub(crate) fn faults_left(&self) -> usize {
+        self.world().faults.len()
     }
 
     pub(crate) fn without_fence_rule(&self) {
@@ -136,6 +139,10 @@ impl FakeApi {
 
     pub(crate) fn show_date(&self, wall: &WallClock) {
         self.world().wall = Some(wall.clone());
+    }
+
+    pub(crate) fn set_latency(&self, latency: Duration) {
+        self.world().latency = latency;
     }
 
     /// The requests that arrived and were answered, watches left out.
@@ -161,6 +168,14 @@ impl FakeApi {
         world.store(path, object, "MODIFIED");
         drop(world);
         self.changed.notify_waiters();
+    }
+
+    /// The object and the whole server go back to an older version, as after a restore.
+    pub(crate) fn restore(&self, path: &str, revision: u64) {
+        let mut world = self.world();
+        world.revision = revision;
+        let object = world.objects.get_mut(&Path::parse(path)).unwrap();
+        object["metadata"]["resourceVersion"] = revision.to_string().into();
     }
 
     /// An object made by someone else; gives it as stored.
@@ -190,6 +205,10 @@ impl FakeApi {
         let query = parts.uri.query().unwrap_or_default().to_owned();
         if query_value(&query, "watch").is_some() {
             return Ok(self.watch(&path, &query).await);
+        }
+        let latency = self.world().latency;
+        if !latency.is_zero() {
+            sleep(latency).await;
         }
         let fault = {
             let mut world = self.world();

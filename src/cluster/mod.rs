@@ -9,6 +9,7 @@
 mod cache;
 mod client;
 mod error;
+mod lease_api;
 mod object;
 mod person;
 mod queue;
@@ -18,6 +19,8 @@ mod writer;
 pub use cache::{Cache, Change, Listener, Lookup, Scope};
 pub use client::Clients;
 pub use error::ApiError;
+pub use lease_api::{Answered, LeaseApi, LeaseHint};
+pub(crate) use object::kind_of;
 pub use object::{Object, ObjectKey, Raw, resource_version};
 pub use person::Person;
 pub use queue::{Queue, run_workers};

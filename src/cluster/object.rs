@@ -32,6 +32,15 @@ impl<K> Object for K where
 {
 }
 
+/// The name of a kind, for metrics and logs.
+pub(crate) fn kind_of<K: Resource<DynamicType = ()>>() -> &'static str {
+    match K::kind(&()) {
+        Cow::Borrowed(kind) => kind,
+        // Kinds whose type is known have a constant name.
+        Cow::Owned(_) => "unknown",
+    }
+}
+
 /// Namespace and name: what an object is called among its kind. Cluster-scoped objects have an
 /// empty namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -16,7 +16,7 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{ApiError, FIELD_MANAGER, Object, ObjectKey, reader};
+use super::{ApiError, FIELD_MANAGER, Object, ObjectKey, kind_of, reader};
 use crate::{
     api::{ANNOTATION_EPOCH, ANNOTATION_RELEASED, Fence},
     authority::{NotLeading, Permit, Sealed},
@@ -57,7 +57,7 @@ impl Verb {
 /// Is told about every request that the writer sent.
 pub trait WriteObserver: Send + Sync {
     /// `result` is `ok` or the category of the [`ApiError`].
-    fn wrote(&self, verb: Verb, kind: &str, result: &'static str);
+    fn wrote(&self, verb: Verb, kind: &'static str, result: &'static str);
 }
 
 /// Counts nothing.
@@ -65,7 +65,7 @@ pub trait WriteObserver: Send + Sync {
 pub struct NoObserver;
 
 impl WriteObserver for NoObserver {
-    fn wrote(&self, _: Verb, _: &str, _: &'static str) {}
+    fn wrote(&self, _: Verb, _: &'static str, _: &'static str) {}
 }
 
 /// Why a write did not happen, or is not known to have happened.
@@ -95,7 +95,7 @@ pub enum WriteError {
     #[error("the API server does not enforce the fence of {kind}: install this version's CRDs")]
     FenceNotEnforced {
         /// The kind.
-        kind: String,
+        kind: &'static str,
     },
     /// The API server says no, or nobody knows whether it said yes.
     #[error(transparent)]
@@ -148,7 +148,7 @@ pub struct FencedWriter {
     client: Client,
     observer: Box<dyn WriteObserver>,
     /// For each kind the newest epoch in which the API server was seen to enforce the fence.
-    enforced: Mutex<BTreeMap<String, i64>>,
+    enforced: Mutex<BTreeMap<&'static str, i64>>,
     /// Held while a kind's fence is tried.
     trial: tokio::sync::Mutex<()>,
 }
@@ -173,7 +173,7 @@ impl FencedWriter {
             Err(_) => Err(ApiError::deadline()),
         };
         let result = outcome.as_ref().err().map_or("ok", ApiError::category);
-        self.observer.wrote(verb, &K::kind(&()), result);
+        self.observer.wrote(verb, kind_of::<K>(), result);
         outcome
     }
 

@@ -11,7 +11,7 @@ use super::{FencedWriter, Identity, Verb, WriteError, post_params};
 use crate::{
     api::Fence,
     authority::{Fenced, Permit, Sealed},
-    cluster::{ApiError, Object, reader},
+    cluster::{ApiError, Object, kind_of, reader},
 };
 
 impl FencedWriter {
@@ -42,13 +42,13 @@ impl FencedWriter {
         Ok(sealed)
     }
 
-    fn enforced(&self) -> MutexGuard<'_, BTreeMap<String, i64>> {
+    fn enforced(&self) -> MutexGuard<'_, BTreeMap<&'static str, i64>> {
         self.enforced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the API server was seen to enforce the fence of this kind in this term.
     fn fence_works<K: Object>(&self, epoch: i64) -> bool {
-        self.enforced().get(&*K::kind(&())) == Some(&epoch)
+        self.enforced().get(kind_of::<K>()) == Some(&epoch)
     }
 
     async fn put_status<K: Object + Fenced>(
@@ -98,7 +98,7 @@ impl FencedWriter {
         let params = post_params(true);
         permit.check()?;
         let call = api.replace_status(&identity.key.name, &params, &stale);
-        let kind = K::kind(&()).into_owned();
+        let kind = kind_of::<K>();
         match self.send::<K, _>(Verb::DryRun, call).await {
             Err(ApiError::FenceRefused) => {
                 self.enforced().insert(kind, term.epoch);

@@ -23,7 +23,7 @@ const JOBS: &str = "/apis/batch/v1/namespaces/shop/jobs";
 struct Log(Arc<Mutex<Vec<String>>>);
 
 impl WriteObserver for Log {
-    fn wrote(&self, verb: Verb, kind: &str, result: &'static str) {
+    fn wrote(&self, verb: Verb, kind: &'static str, result: &'static str) {
         self.0.lock().unwrap().push(format!("{} {kind} {result}", verb.as_str()));
     }
 }
@@ -289,7 +289,7 @@ async fn a_term_ends_when_the_server_accepts_an_older_epoch() {
     scene.fake.without_fence_rule();
     let read = scene.schedule().await;
     let outcome = scene.writer.write_status(&scene.permit(), &read, active(&read)).await;
-    let kind = "MaintenanceSchedule".to_owned();
+    let kind = "MaintenanceSchedule";
     assert_eq!(outcome.unwrap_err(), WriteError::FenceNotEnforced { kind });
     assert!(scene.gate.is_lost());
 }
