@@ -9,6 +9,7 @@
 mod cache;
 mod client;
 mod error;
+mod events;
 mod lease_api;
 mod object;
 mod person;
@@ -19,6 +20,7 @@ mod writer;
 pub use cache::{Cache, Change, Listener, Lookup, Scope};
 pub use client::Clients;
 pub use error::ApiError;
+pub use events::EventSender;
 pub use lease_api::{Answered, LeaseApi, LeaseHint};
 pub(crate) use object::kind_of;
 pub use object::{Object, ObjectKey, Raw, resource_version};
