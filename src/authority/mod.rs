@@ -10,6 +10,7 @@ mod elector;
 mod entropy;
 pub mod lease;
 mod permit;
+mod quarantine;
 mod watchdog;
 
 pub use clock_guard::{ClockGuard, ClockSkew, DEFAULT_MAX_SKEW, Reading};
@@ -18,4 +19,5 @@ pub use elector::{DRAIN_TIMEOUT, Elector, ElectorHandle, Leadership, Setup};
 pub use entropy::Entropy;
 pub use lease::{Gained, LostReason};
 pub use permit::{Fenced, Gate, NotLeading, Permit, Sealed, Term};
+pub use quarantine::{Foreign, MAX_QUARANTINED, Quarantine, Quarantined};
 pub use watchdog::Watchdog;

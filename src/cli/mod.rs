@@ -9,6 +9,7 @@ pub mod input;
 pub mod next;
 pub mod output;
 pub mod plan;
+pub mod run;
 pub mod target;
 pub mod trigger;
 pub mod version;
@@ -31,6 +32,8 @@ enum Command {
     Next(next::Args),
     /// Show what the operator would run and skip with a schedule at a moment; reads no cluster.
     Plan(plan::Args),
+    /// Run the operator.
+    Run(Box<run::Args>),
     /// Run one instant of a schedule, as an occurrence made by hand.
     Trigger(trigger::Args),
     /// Print the version of this program.
@@ -75,6 +78,7 @@ pub fn main() -> ExitCode {
         Command::Crds(args) => crds::run(&args),
         Command::Next(args) => next::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Run(args) => run::run(*args),
         Command::Version(args) => version::run(&args),
     };
     match outcome {

@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use futures::StreamExt as _;
+use futures::{StreamExt as _, future::join_all};
 use kube::{
     Api, Client, Resource as _,
     core::{DeserializeGuard, error_boundary::InvalidObject},
@@ -32,8 +32,8 @@ const MAX_TOMBSTONES: usize = 4096;
 /// What part of a kind a cache holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// One namespace, or all.
-    pub namespace: Option<String>,
+    /// These namespaces; none means all.
+    pub namespaces: BTreeSet<String>,
     /// A label selector, or everything.
     pub labels: Option<String>,
 }
@@ -111,14 +111,22 @@ struct State<K> {
     index: BTreeMap<String, BTreeSet<ObjectKey>>,
     tombstones: BTreeMap<ObjectKey, u64>,
     tombstone_order: VecDeque<ObjectKey>,
-    /// During a list: what it showed so far, and what own writes brought meanwhile.
-    listing: Option<Listing>,
+    /// Lists under way, by the namespace that they are of (`None`: all).
+    listings: BTreeMap<Option<String>, Listing>,
+    /// The namespaces that have been listed completely once.
+    listed: BTreeSet<Option<String>>,
 }
 
+/// A list under way: what it showed so far, and what own writes brought meanwhile.
 #[derive(Default)]
 struct Listing {
     shown: BTreeSet<ObjectKey>,
     written: BTreeSet<ObjectKey>,
+}
+
+/// Whether a list of `namespace` (`None`: all) shows the object of this key if it exists.
+fn covers(namespace: Option<&str>, key: &ObjectKey) -> bool {
+    namespace.is_none_or(|namespace| namespace == key.namespace)
 }
 
 /// Who brings a version.
@@ -142,7 +150,8 @@ impl<K: Object> Cache<K> {
             index: BTreeMap::new(),
             tombstones: BTreeMap::new(),
             tombstone_order: VecDeque::new(),
-            listing: None,
+            listings: BTreeMap::new(),
+            listed: BTreeSet::new(),
         };
         Self {
             inner: Arc::new(Inner {
@@ -250,7 +259,10 @@ impl<K: Object> Cache<K> {
     ) -> Option<Option<Arc<K>>> {
         let mut state = self.lock();
         let state = &mut *state;
-        if let Some(listing) = &mut state.listing {
+        for (namespace, listing) in &mut state.listings {
+            if !covers(namespace.as_deref(), key) {
+                continue;
+            }
             match origin {
                 Origin::Watch => listing.shown.insert(key.clone()),
                 Origin::Own => listing.written.insert(key.clone()),
@@ -317,8 +329,25 @@ impl<K: Object> Cache<K> {
     /// Follows the kind until the future is dropped. A broken watch is taken up again, with
     /// growing pauses.
     pub async fn run(&self, clients: &Clients, scope: &Scope) {
+        let mut namespaces: BTreeSet<Option<String>> =
+            scope.namespaces.iter().cloned().map(Some).collect();
+        if namespaces.is_empty() {
+            namespaces.insert(None);
+        }
+        let follow = namespaces.iter().map(|one| self.follow(clients, scope, one, &namespaces));
+        join_all(follow).await;
+    }
+
+    /// Follows one namespace (`None`: all) of `namespaces`.
+    async fn follow(
+        &self,
+        clients: &Clients,
+        scope: &Scope,
+        namespace: &Option<String>,
+        namespaces: &BTreeSet<Option<String>>,
+    ) {
         let client = clients.watch();
-        let api: Api<DeserializeGuard<K>> = match &scope.namespace {
+        let api: Api<DeserializeGuard<K>> = match namespace {
             Some(namespace) => Api::namespaced(client.clone(), namespace),
             None => Api::all(client.clone()),
         };
@@ -334,7 +363,10 @@ impl<K: Object> Cache<K> {
                     if !matches!(event, Event::Init) {
                         pause = WatchPause::of::<K>();
                     }
-                    self.take(&client, event).await;
+                    self.take(&client, event, namespace).await;
+                    if self.lock().listed.is_superset(namespaces) {
+                        self.inner.ready.send_replace(true);
+                    }
                 }
                 Err(error) => self.failed(&error, &mut pause).await,
             }
@@ -346,17 +378,24 @@ impl<K: Object> Cache<K> {
         pause.wait().await;
     }
 
-    async fn take(&self, client: &Client, event: Event<DeserializeGuard<K>>) {
+    async fn take(
+        &self,
+        client: &Client,
+        event: Event<DeserializeGuard<K>>,
+        namespace: &Option<String>,
+    ) {
         match event {
-            Event::Init => self.lock().listing = Some(Listing::default()),
+            Event::Init => {
+                self.lock().listings.insert(namespace.clone(), Listing::default());
+            }
             Event::InitApply(object) | Event::Apply(object) => self.take_one(object, Origin::Watch),
             Event::Delete(object) => {
                 let meta = object.meta();
                 self.remove(&ObjectKey::of(meta), resource_version(meta).unwrap_or(0), true);
             }
             Event::InitDone => {
-                self.sweep(client).await;
-                self.inner.ready.send_replace(true);
+                self.sweep(client, namespace).await;
+                self.lock().listed.insert(namespace.clone());
             }
         }
     }
@@ -371,11 +410,13 @@ impl<K: Object> Cache<K> {
     /// After a list: removes what it did not show. What an own write brought while the list ran is
     /// read live first, because the list may be older than that write: without the read the object
     /// would be wrongly there or wrongly gone until the next list.
-    async fn sweep(&self, client: &Client) {
+    async fn sweep(&self, client: &Client, namespace: &Option<String>) {
         let (gone, doubtful) = {
             let mut state = self.lock();
-            let listing = state.listing.take().unwrap_or_default();
-            let unlisted = state.entries.iter().filter(|(key, _)| !listing.shown.contains(key));
+            let listing = state.listings.remove(namespace).unwrap_or_default();
+            let unlisted = state.entries.iter().filter(|(key, _)| {
+                covers(namespace.as_deref(), key) && !listing.shown.contains(key)
+            });
             unlisted
                 .map(|(key, (version, _))| (key.clone(), *version))
                 .partition::<Vec<_>, _>(|(key, _)| !listing.written.contains(key))

@@ -221,11 +221,31 @@ async fn an_own_write_survives_a_list_that_is_older_than_it() {
     // the other one has been deleted since.
     let there: ConfigMap = serde_json::from_value(fake.put(MAPS, content("there", "1"))).unwrap();
     let client = fake.client();
-    cache.take(&client, Event::Init).await;
+    cache.take(&client, Event::Init, &None).await;
     cache.observe(there);
     cache.observe(map("gone", 5, "1", "g"));
     fake.fault(Method::GET, "configmaps", Fault::LoseRequest);
-    cache.take(&client, Event::InitDone).await;
+    cache.take(&client, Event::InitDone, &None).await;
     assert!(cache.get(&key("there")).is_some());
     assert_eq!(cache.lookup(&key("gone")), Lookup::Absent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_one_namespace_says_nothing_of_another() {
+    const OTHER: &str = "/api/v1/namespaces/docs/configmaps";
+    let fake = FakeApi::new();
+    fake.put(MAPS, content("a", "1"));
+    fake.put(OTHER, content("a", "1"));
+    fake.put("/api/v1/namespaces/not-ours/configmaps", content("a", "1"));
+    let (cache, _) = cache();
+    let scope = Scope { namespaces: ["shop", "docs"].map(String::from).into(), labels: None };
+    let (clients, follower) = (Clients::single(fake.client()), cache.clone());
+    let _task = tokio::spawn(async move { follower.run(&clients, &scope).await });
+    cache.wait_ready().await;
+    assert_eq!(cache.len(), 2, "ready means that both are listed, and nothing else is");
+    fake.compact(); // both are listed again
+    fake.remove(&format!("{OTHER}/a"));
+    sleep(Duration::from_secs(120)).await;
+    assert_eq!(cache.len(), 1);
+    assert!(cache.get(&key("a")).is_some());
 }

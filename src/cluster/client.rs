@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube::{Client, Config, client::ClientBuilder};
+use kube::{Client, Config, client::ClientBuilder, config::KubeConfigOptions};
 use tokio::time::sleep;
 
 use super::{ApiError, FencedWriter, LeaseApi, Object, ObjectKey, Reader, WriteObserver, kind_of};
@@ -67,6 +67,25 @@ impl Clients {
             watch: build(config, CONNECT_TIMEOUT, WATCH_READ_TIMEOUT, SEND_TIMEOUT)?,
             lease: build(config, lease_attempt, lease_attempt, lease_attempt)?,
         })
+    }
+
+    /// Where the cluster is: `KUBECONFIG`, else `~/.kube/config`, else the pod's account. `context`
+    /// names another context than the current one.
+    pub async fn configuration(context: Option<&str>) -> Result<Config, ApiError> {
+        let options =
+            KubeConfigOptions { context: context.map(ToOwned::to_owned), ..Default::default() };
+        match Config::from_kubeconfig(&options).await {
+            Ok(config) => Ok(config),
+            Err(error) => Config::incluster().map_err(|_| ApiError::Unsendable {
+                message: format!("no cluster to talk to: {error}"),
+            }),
+        }
+    }
+
+    /// Connections to the cluster of the environment, and the namespace of its context.
+    pub async fn connect(lease_attempt: Duration) -> Result<(Self, String), ApiError> {
+        let config = Self::configuration(None).await?;
+        Ok((Self::new(&config, lease_attempt)?, config.default_namespace))
     }
 
     /// One given client for everything: for the simulation and for tests, whose service has no

@@ -3,7 +3,7 @@
 //! A person's commands ask for things by `spec`; they write no status and carry no fence, so they
 //! need no permit.
 
-use kube::{Api, Config, api::PostParams, config::KubeConfigOptions};
+use kube::{Api, api::PostParams};
 use tokio::time::timeout;
 
 use super::{ApiError, Clients, Created, FIELD_MANAGER, Object, ObjectKey, Reader};
@@ -19,17 +19,9 @@ pub struct Person {
 }
 
 impl Person {
-    /// Connects as kubectl does: `KUBECONFIG`, else `~/.kube/config`, else the pod's account.
-    /// `context` names another context than the current one.
+    /// Connects as kubectl does. `context` names another context than the current one.
     pub async fn connect(context: Option<&str>, namespace: Option<&str>) -> Result<Self, ApiError> {
-        let options =
-            KubeConfigOptions { context: context.map(ToOwned::to_owned), ..Default::default() };
-        let config = match Config::from_kubeconfig(&options).await {
-            Ok(config) => config,
-            Err(error) => Config::incluster().map_err(|_| ApiError::Unsendable {
-                message: format!("no cluster to talk to: {error}"),
-            })?,
-        };
+        let config = Clients::configuration(context).await?;
         let namespace =
             namespace.map_or_else(|| config.default_namespace.clone(), ToOwned::to_owned);
         Ok(Self { clients: Clients::new(&config, WRITE_TIMEOUT)?, namespace })

@@ -9,7 +9,7 @@
 //! * [`controller`]: observes, decides, acts, reports.
 
 pub mod conditions;
-// pub mod controller;
+pub mod controller;
 pub mod occurrence;
 pub mod retention;
 pub mod schedule;

@@ -174,3 +174,172 @@ impl Providers {
 fn leading(permit: &Permit) -> Result<(), ProviderError> {
     permit.check().map_err(|_| ProviderError::NotLeading)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        api::{ActionClass, Fence, MaintenanceOccurrence},
+        authority::{Fenced as _, Gate, Term},
+        cluster::{Cache, Clients, NoObserver, fake::FakeApi},
+        providers::{
+            job::{Sightings, fixtures},
+            simulated::InProcess,
+        },
+        time::{LeaseClock, LeaseInstant, WallClock},
+        yaml,
+    };
+
+    struct Scene {
+        fake: FakeApi,
+        gate: Gate,
+        providers: Providers,
+    }
+
+    fn scene(allow_simulated: bool) -> Scene {
+        let fake = FakeApi::new();
+        let clients = Clients::single(fake.client());
+        let clock = LeaseClock::driven(LeaseInstant::from_nanos(0));
+        let gate = Gate::new(clock.clone());
+        gate.open(&Term { epoch: 7, nonce: "n7".into() }, LeaseInstant::from_nanos(1));
+        let jobs = Cache::new(|_| None, |_: &crate::cluster::Change<'_, _>| {});
+        let writer = Arc::new(clients.writer(NoObserver));
+        let sightings = Sightings::new();
+        let job = JobProvider::new(clients.reader(), writer, jobs, sightings, clock.clone());
+        let service = || {
+            Arc::new(InProcess::new("p1", clock, WallClock::system())) as Arc<dyn SimulatedService>
+        };
+        let simulated = allow_simulated.then(service);
+        Scene { fake, gate, providers: Providers::new(job, simulated) }
+    }
+
+    impl Scene {
+        fn parent(&self) -> Sealed<MaintenanceOccurrence> {
+            let mut parent: MaintenanceOccurrence = yaml::from_str(
+                "{metadata: {name: a-202611290200}, spec: {scheduleName: a, intendedTime: \
+                 '2026-11-29T02:00:00Z'}}",
+            )
+            .unwrap();
+            parent.set_fence(Fence { epoch: 7, nonce: "n7".into() });
+            Sealed::of(&self.gate.permit().unwrap(), parent).unwrap()
+        }
+    }
+
+    fn request(run: &str) -> RunRequest {
+        RunRequest { run: yaml::from_str(run).unwrap(), ..fixtures::request("{}") }
+    }
+
+    fn committed(handle: &str) -> Committed {
+        Committed { handle: Some(handle.into()), ..Committed::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_can_run_is_refused_with_the_fix() {
+        for (description, run, part) in [
+            (
+                "http",
+                "{http: {url: 'https://a.example'}}",
+                "run.http is not supported by this version",
+            ),
+            ("simulated, not allowed", "{simulated: {}}", "--allow-simulated"),
+            ("none", "{}", "exactly one of job, http, simulated"),
+            ("two", "{simulated: {}, job: {template: {}}}", "exactly one of job, http, simulated"),
+        ] {
+            let scene = scene(false);
+            let (request, parent) = (request(run), scene.parent());
+            match scene.providers.prepare(&parent, &request).await.unwrap() {
+                Prepared::Refused { message } => assert!(message.contains(part), "{message}"),
+                other => panic!("{description}: {other:?}"),
+            }
+            match scene.providers.accept(&request).await.unwrap() {
+                Acceptance::Refused { message } => assert!(message.contains(part), "{message}"),
+                other => panic!("{description}: {other:?}"),
+            }
+            let known = committed("x");
+            let status = scene.providers.status(&request, &known).await.unwrap();
+            assert!(matches!(status, RunStatus::Unknown { .. }), "{description}: {status:?}");
+            let released = scene.providers.release(&parent, &request, "x").await;
+            assert!(matches!(released, Err(ProviderError::Conflict(_))), "{description}");
+            let none = scene.providers.status(&request, &Committed::default()).await.unwrap();
+            assert_eq!(none, RunStatus::Absent, "{description}");
+            assert!(scene.fake.log().is_empty(), "{description}: the cluster is left alone");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_simulated_run_goes_through_the_same_steps_and_touches_no_cluster() {
+        let scene = scene(true);
+        let (request, parent) = (request("{simulated: {durationSeconds: 0}}"), scene.parent());
+        let providers = &scene.providers;
+        assert_eq!(providers.accept(&request).await, Ok(Acceptance::Accepted));
+        let Ok(Prepared::Ready { handle }) = providers.prepare(&parent, &request).await else {
+            panic!("not ready")
+        };
+        let known = committed(&handle);
+        assert_eq!(providers.status(&request, &known).await, Ok(RunStatus::Held));
+        providers.release(&parent, &request, &handle).await.unwrap();
+        let status = providers.status(&request, &known).await.unwrap();
+        assert!(matches!(status, RunStatus::Succeeded { .. }), "{status:?}");
+        assert!(scene.fake.log().is_empty());
+
+        let permit = scene.gate.permit().unwrap();
+        scene.gate.lose();
+        let lost = Err(ProviderError::NotLeading);
+        assert_eq!(providers.release(&parent, &request, &handle).await, lost);
+        let prepared = providers.prepare(&parent, &request).await;
+        assert_eq!(prepared, Err(ProviderError::NotLeading));
+        let cancelled = providers.cancel(&permit, &request, &known, true).await;
+        assert_eq!(cancelled, Err(ProviderError::NotLeading));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn orphans_of_both_providers_are_ended() {
+        let scene = scene(true);
+        let (request, parent) = (request("{simulated: {}}"), scene.parent());
+        let Ok(Prepared::Ready { handle }) = scene.providers.prepare(&parent, &request).await
+        else {
+            panic!("not ready")
+        };
+        scene.providers.release(&parent, &request, &handle).await.unwrap();
+        let orphan = |attempts: Vec<Committed>| Orphan {
+            namespace: "docs".into(),
+            parent_uid: "parent-1".into(),
+            class: ActionClass::Fenced,
+            attempts: Some(attempts),
+        };
+        let permit = scene.gate.permit().unwrap();
+        let stop = async |attempts| {
+            scene.providers.stop_orphans(&permit, &orphan(attempts)).await.unwrap()
+        };
+        assert_eq!(stop(vec![committed(&handle)]).await, Orphans::Over);
+        let cancelled = scene.providers.status(&request, &committed(&handle)).await.unwrap();
+        assert_eq!(cancelled, RunStatus::Absent);
+        let unseen_job = stop(vec![committed(&handle), committed("job-9")]).await;
+        assert!(matches!(unseen_job, Orphans::NotYet { .. }), "{unseen_job:?}");
+
+        let job = json!({
+            "metadata": {"name": "m1", "labels": {"punctual.dev/parent-uid": "parent-1"}},
+            "spec": {"suspend": true, "template": {}},
+        });
+        scene.fake.put("/apis/batch/v1/namespaces/docs/jobs", job);
+        let held = stop(vec![committed(&handle)]).await;
+        assert!(matches!(held, Orphans::NotYet { .. }), "an uncommitted Job is removed: {held:?}");
+        assert_eq!(stop(vec![committed(&handle)]).await, Orphans::Over);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn simulated_orphans_wait_where_they_are_not_allowed() {
+        let scene = scene(false);
+        let orphan = Orphan {
+            namespace: "docs".into(),
+            parent_uid: "parent-1".into(),
+            class: ActionClass::Fenced,
+            attempts: Some(vec![committed("simulated/p1/x")]),
+        };
+        let permit = scene.gate.permit().unwrap();
+        let stopped = scene.providers.stop_orphans(&permit, &orphan).await.unwrap();
+        assert!(matches!(stopped, Orphans::NotYet { .. }), "{stopped:?}");
+    }
+}

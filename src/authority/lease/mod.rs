@@ -11,10 +11,12 @@
 //!
 //! Time enters as readings of the lease clock that the caller took; remote timestamps never do.
 
+mod foreign;
 mod view;
 
 use std::{collections::VecDeque, time::Duration};
 
+pub use foreign::{Verdict, judge};
 pub use view::{LeaseView, UnusableLease};
 pub(super) use view::{acquired, given_back, holder, renewed, unheld};
 

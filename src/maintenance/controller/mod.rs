@@ -9,24 +9,29 @@ mod occurrence;
 mod orphans;
 mod report;
 mod schedule;
+mod start;
 mod wiring;
 
+pub use start::{Setup, run};
 pub use wiring::Wiring;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use jiff::Timestamp;
-use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+use kube::api::ObjectMeta;
 use tokio::time::Instant;
 
 use super::Note;
 use crate::{
-    api::{MaintenanceOccurrence, MaintenanceSchedule},
-    authority::{Gate, NotLeading, Permit},
+    api::{Fence, MaintenanceOccurrence, MaintenanceSchedule},
+    authority::{Foreign, Gate, NotLeading, Permit, Quarantine},
     cluster::{ApiError, Cache, FencedWriter, ObjectKey, Queue, Reader, WriteError, run_workers},
     providers::Providers,
     retry::{self, ObjectBackoff},
@@ -117,6 +122,8 @@ pub type MayCreate = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 pub struct Deps {
     /// Leadership.
     pub gate: Gate,
+    /// Objects with foreign fences, which are left alone.
+    pub quarantine: Arc<Quarantine>,
     /// Live reads.
     pub reader: Reader,
     /// Fenced writes.
@@ -131,8 +138,8 @@ pub struct Deps {
     pub events: EventQueue,
     /// Metrics.
     pub metrics: Arc<Metrics>,
-    /// Days that finished occurrences without a schedule are kept.
-    pub orphan_retention_days: i32,
+    /// How long finished occurrences without a schedule are kept.
+    pub orphan_retention: Duration,
     /// Objects worked on at once.
     pub concurrency: usize,
 }
@@ -143,11 +150,10 @@ pub struct Controller {
     deps: Arc<Deps>,
     schedules: Cache<MaintenanceSchedule>,
     occurrences: Cache<MaintenanceOccurrence>,
-    jobs: Cache<Job>,
-    pods: Cache<Pod>,
     queue: Queue<Key>,
     backoff: Arc<ObjectBackoff>,
     memory: Arc<Mutex<Memory>>,
+    working: Arc<AtomicBool>,
 }
 
 /// What is remembered between passes and may be forgotten at any time.
@@ -165,11 +171,17 @@ impl Controller {
     /// Works until the queue is closed ([`Controller::stop`]).
     pub async fn run(&self) {
         let this = self.clone();
+        self.working.store(true, Ordering::Relaxed);
         run_workers(self.queue.clone(), self.deps.concurrency, move |key| {
             let this = this.clone();
             async move { this.pass(key).await }
         })
         .await;
+    }
+
+    /// Whether [`Controller::run`] has begun.
+    pub fn is_working(&self) -> bool {
+        self.working.load(Ordering::Relaxed)
     }
 
     /// Hands out no more keys; passes under way go on to their end.
@@ -231,6 +243,38 @@ impl Controller {
     fn note(&self, kind: &'static str, key: &ObjectKey, uid: Option<&str>, notes: &[Note]) {
         for note in notes {
             report::publish(&self.deps.events, kind, key, uid, note);
+        }
+    }
+
+    /// Whether an object, as read, may be written in this term. A newer fence than this term's means
+    /// that either this process is deposed or the object is to be left alone.
+    async fn may_write(
+        &self,
+        permit: &Permit,
+        kind: &'static str,
+        object: &ObjectMeta,
+        fence: Option<&Fence>,
+    ) -> Result<bool, PassError> {
+        let term = permit.term();
+        let foreign = fence.filter(|fence| {
+            fence.epoch > term.epoch || (fence.epoch == term.epoch && fence.nonce != term.nonce)
+        });
+        let Some(fence) = foreign else { return Ok(true) };
+        let met = self.deps.quarantine.met(permit, kind, object, fence).await;
+        match met.map_err(PassError::Read)? {
+            Foreign::Lost(_) => Err(NotLeading.into()),
+            Foreign::Quarantined { first } => {
+                if first {
+                    self.deps.metrics.foreign_fence();
+                    let message = format!(
+                        "it carries the fence of epoch {}, which no term of this Lease has had; it is left alone",
+                        fence.epoch
+                    );
+                    let note = Note::warning("ForeignFence", message);
+                    self.note(kind, &ObjectKey::of(object), object.uid.as_deref(), &[note]);
+                }
+                Ok(false)
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use kube::{Resource as _, ResourceExt as _};
 use super::{Controller, Key, MAX_ROUNDS, PassError};
 use crate::{
     api::{MaintenanceOccurrence, MaintenanceOccurrenceStatus, MaintenanceSchedule, RunSpec},
-    authority::{NotLeading, Permit, Sealed},
+    authority::{Fenced as _, NotLeading, Permit, Sealed},
     cluster::{Lookup, ObjectKey},
     identity::maintenance_attempt_name,
     maintenance::{
@@ -23,7 +23,10 @@ use crate::{
 pub(super) const KIND: &str = "MaintenanceOccurrence";
 
 impl Controller {
-    pub(super) async fn pass_occurrence(&self, key: &ObjectKey) -> Result<Option<Timestamp>, PassError> {
+    pub(super) async fn pass_occurrence(
+        &self,
+        key: &ObjectKey,
+    ) -> Result<Option<Timestamp>, PassError> {
         let permit = self.permit()?;
         let occurrence = match self.occurrences.lookup(key) {
             Lookup::Found(occurrence) => occurrence,
@@ -38,6 +41,9 @@ impl Controller {
         };
         if occurrence.metadata.deletion_timestamp.is_some() {
             self.queue.add(orphan_key(&occurrence));
+            return Ok(None);
+        }
+        if !self.may_write(&permit, KIND, &occurrence.metadata, occurrence.fence()).await? {
             return Ok(None);
         }
         // Observe.
@@ -107,7 +113,14 @@ impl Controller {
         Ok((found, Some(Arc::new(live))))
     }
 
-    async fn take_step(&self, key: &ObjectKey, step: Step, snapshot: &mut Snapshot, permit: &Permit) -> Result<(), PassError> {
+    async fn take_step(
+        &self,
+        key: &ObjectKey,
+        step: Step,
+        snapshot: &mut Snapshot,
+        schedule: Option<&Sealed<MaintenanceSchedule>>,
+        permit: &Permit,
+    ) -> Result<(), PassError> {
         match step {
             Step::Wait => {}
             Step::Write(status) => self.write_occurrence(key, *status, snapshot, permit).await?,
@@ -184,14 +197,22 @@ impl Controller {
             Ok(CancelStep::Asked) | Err(ProviderError::Conflict(_)) => {}
             Ok(CancelStep::Waits { message }) => tracing::debug!(%key, message, "cancel waits"),
             Err(ProviderError::NotLeading) => return Err(NotLeading.into()),
-            Err(ProviderError::Unreachable(why)) => tracing::debug!(%key, why, "cancel not confirmed"),
+            Err(ProviderError::Unreachable(why)) => {
+                tracing::debug!(%key, why, "cancel not confirmed")
+            }
         }
         snapshot.cancelled = true;
         snapshot.answer = None;
         Ok(())
     }
 
-    async fn release(&self, key: &ObjectKey, attempt: i32, snapshot: &mut Snapshot, permit: &Permit) -> Result<(), PassError> {
+    async fn release(
+        &self,
+        key: &ObjectKey,
+        attempt: i32,
+        snapshot: &mut Snapshot,
+        permit: &Permit,
+    ) -> Result<(), PassError> {
         let sealed = sealed(permit, &snapshot.occurrence)?;
         let request = committed_request(&snapshot.occurrence, attempt, permit);
         let committed = committed(&snapshot.occurrence);
@@ -215,7 +236,13 @@ impl Controller {
         Ok(())
     }
 
-    async fn ask(&self, key: &ObjectKey, attempt: i32, snapshot: &mut Snapshot, permit: &Permit) -> Result<(), PassError> {
+    async fn ask(
+        &self,
+        key: &ObjectKey,
+        attempt: i32,
+        snapshot: &mut Snapshot,
+        permit: &Permit,
+    ) -> Result<(), PassError> {
         let request = committed_request(&snapshot.occurrence, attempt, permit);
         let committed = committed(&snapshot.occurrence);
         let answer = self.deps.providers.status(&request, &committed).await;
@@ -256,7 +283,10 @@ pub(super) fn orphan_key(occurrence: &MaintenanceOccurrence) -> Key {
 
 /// The occurrence as this term owns it. The decision asks for the seal first, so this only fails if
 /// leadership changed hands in between.
-fn sealed(permit: &Permit, occurrence: &MaintenanceOccurrence) -> Result<Sealed<MaintenanceOccurrence>, PassError> {
+fn sealed(
+    permit: &Permit,
+    occurrence: &MaintenanceOccurrence,
+) -> Result<Sealed<MaintenanceOccurrence>, PassError> {
     Sealed::of(permit, occurrence.clone()).map_err(|_| NotLeading.into())
 }
 
@@ -278,12 +308,21 @@ pub(super) fn all_committed(occurrence: &MaintenanceOccurrence) -> Vec<Committed
 }
 
 /// The request of a committed attempt: its run is the one that was sealed.
-fn committed_request(occurrence: &MaintenanceOccurrence, attempt: i32, permit: &Permit) -> RunRequest {
+fn committed_request(
+    occurrence: &MaintenanceOccurrence,
+    attempt: i32,
+    permit: &Permit,
+) -> RunRequest {
     let run = occurrence.status.as_ref().and_then(|s| s.run.clone()).unwrap_or_default();
     run_request(occurrence, attempt, run, permit)
 }
 
-fn run_request(occurrence: &MaintenanceOccurrence, attempt: i32, run: RunSpec, permit: &Permit) -> RunRequest {
+fn run_request(
+    occurrence: &MaintenanceOccurrence,
+    attempt: i32,
+    run: RunSpec,
+    permit: &Permit,
+) -> RunRequest {
     let work = work_id(occurrence);
     let name = occurrence.name_any();
     RunRequest {

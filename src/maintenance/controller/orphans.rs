@@ -25,7 +25,12 @@ const MAX_DEPARTED: usize = 4096;
 const INSTANT_SUFFIX: usize = 13;
 
 impl Controller {
-    pub(super) async fn pass_orphan(&self, namespace: &str, uid: &str, name: &str) -> Result<Option<Timestamp>, PassError> {
+    pub(super) async fn pass_orphan(
+        &self,
+        namespace: &str,
+        uid: &str,
+        name: &str,
+    ) -> Result<Option<Timestamp>, PassError> {
         let permit = self.permit()?;
         let key = ObjectKey::new(namespace, name);
         let parent: Option<MaintenanceOccurrence> =
@@ -51,7 +56,13 @@ impl Controller {
                 Ok(None)
             }
             Ok(Orphans::NotYet { message }) => {
-                tracing::debug!(namespace, uid, name, message, "runs of a parent that is over or gone are being stopped");
+                tracing::debug!(
+                    namespace,
+                    uid,
+                    name,
+                    message,
+                    "runs of a parent that is over or gone are being stopped"
+                );
                 Ok(again)
             }
             Err(error) => {

@@ -31,7 +31,10 @@ pub(super) struct Refused {
 }
 
 impl Controller {
-    pub(super) async fn pass_schedule(&self, key: &ObjectKey) -> Result<Option<Timestamp>, PassError> {
+    pub(super) async fn pass_schedule(
+        &self,
+        key: &ObjectKey,
+    ) -> Result<Option<Timestamp>, PassError> {
         let permit = self.permit()?;
         let schedule = match self.schedules.lookup(key) {
             Lookup::Found(schedule) => schedule,
@@ -46,6 +49,9 @@ impl Controller {
                 return Ok(None);
             }
         };
+        if !self.may_write(&permit, KIND, &schedule.metadata, schedule.fence()).await? {
+            return Ok(None);
+        }
         // Observe.
         let mut snapshot = self.observe_schedule(key, &schedule, &permit);
         if schedule::needs_takeover(&schedule) {
@@ -64,7 +70,12 @@ impl Controller {
         Err(PassError::Restless)
     }
 
-    fn observe_schedule(&self, key: &ObjectKey, schedule: &MaintenanceSchedule, permit: &Permit) -> Snapshot {
+    fn observe_schedule(
+        &self,
+        key: &ObjectKey,
+        schedule: &MaintenanceSchedule,
+        permit: &Permit,
+    ) -> Snapshot {
         let occurrences = self
             .occurrences
             .by_index(&index_key(key))
@@ -74,7 +85,12 @@ impl Controller {
         let now = self.deps.wall.now();
         // A refusal is remembered until it is tried again.
         let refused = self.memory().refused.get(key).map(|refused| {
-            refused.instants.iter().filter(|(_, r)| r.retry_at > now).map(|(at, r)| (*at, r.clone())).collect()
+            refused
+                .instants
+                .iter()
+                .filter(|(_, r)| r.retry_at > now)
+                .map(|(at, r)| (*at, r.clone()))
+                .collect()
         });
         Snapshot {
             schedule: schedule.clone(),
@@ -89,7 +105,12 @@ impl Controller {
 
     /// A new, re-created or restored schedule: every non-terminal occurrence of its name is read
     /// live and sealed before the schedule is, so that no earlier term can start one any more.
-    async fn take_over(&self, key: &ObjectKey, snapshot: &mut Snapshot, permit: &Permit) -> Result<TakenOver, PassError> {
+    async fn take_over(
+        &self,
+        key: &ObjectKey,
+        snapshot: &mut Snapshot,
+        permit: &Permit,
+    ) -> Result<TakenOver, PassError> {
         let fields = format!("spec.scheduleName={}", key.name);
         let listed = self
             .deps
@@ -101,12 +122,8 @@ impl Controller {
             // It cannot be sealed, so an earlier term might still start it.
             return Err(PassError::Unreadable(unreadable.key.clone()));
         }
-        let fenced_through = listed
-            .items
-            .iter()
-            .filter(|o| o.fence().is_some())
-            .map(|o| o.spec.intended_time)
-            .max();
+        let fenced_through =
+            listed.items.iter().filter(|o| o.fence().is_some()).map(|o| o.spec.intended_time).max();
         snapshot.occurrences.clear();
         for occurrence in listed.items {
             let instant = occurrence.spec.intended_time;
@@ -121,14 +138,17 @@ impl Controller {
         Ok(TakenOver { fenced_through })
     }
 
-    async fn seal_occurrence(&self, occurrence: MaintenanceOccurrence, permit: &Permit) -> Result<Sealed<MaintenanceOccurrence>, PassError> {
+    async fn seal_occurrence(
+        &self,
+        occurrence: MaintenanceOccurrence,
+        permit: &Permit,
+    ) -> Result<Sealed<MaintenanceOccurrence>, PassError> {
         let occurrence = match Sealed::of(permit, occurrence) {
             Ok(sealed) => return Ok(sealed),
             Err(occurrence) => occurrence,
         };
         let mut next = occurrence.clone();
         next.status.get_or_insert_default().state.get_or_insert(OccurrenceState::Pending);
-        let key = ObjectKey::of(&occurrence.metadata);
         self.deps
             .writer
             .write_status(permit, &occurrence, next)
@@ -137,7 +157,13 @@ impl Controller {
     }
 
     /// Creates what the plan wants, inert, and puts the answers into the snapshot.
-    async fn create_occurrences(&self, key: &ObjectKey, plan: &Plan, snapshot: &mut Snapshot, permit: &Permit) -> Result<(), PassError> {
+    async fn create_occurrences(
+        &self,
+        key: &ObjectKey,
+        plan: &Plan,
+        snapshot: &mut Snapshot,
+        permit: &Permit,
+    ) -> Result<(), PassError> {
         for occurrence in &plan.create {
             let instant = occurrence.spec.intended_time;
             match self.deps.writer.create(permit, occurrence).await {
@@ -178,7 +204,12 @@ impl Controller {
     }
 
     /// Looks after claimed uids whose object is not known. Says whether the snapshot changed.
-    async fn probe(&self, key: &ObjectKey, plan: &Plan, snapshot: &mut Snapshot) -> Result<bool, PassError> {
+    async fn probe(
+        &self,
+        key: &ObjectKey,
+        plan: &Plan,
+        snapshot: &mut Snapshot,
+    ) -> Result<bool, PassError> {
         let mut changed = false;
         for claim in &plan.probe {
             if snapshot.over.contains(&claim.uid) {
@@ -189,7 +220,12 @@ impl Controller {
         Ok(changed)
     }
 
-    async fn probe_claim(&self, key: &ObjectKey, claim: &Claim, snapshot: &mut Snapshot) -> Result<bool, PassError> {
+    async fn probe_claim(
+        &self,
+        key: &ObjectKey,
+        claim: &Claim,
+        snapshot: &mut Snapshot,
+    ) -> Result<bool, PassError> {
         let name = ObjectKey::new(&key.namespace, occurrence_name(&key.name, claim.time));
         let live: Option<MaintenanceOccurrence> =
             self.deps.reader.get(&name).await.map_err(PassError::Read)?;
@@ -202,7 +238,8 @@ impl Controller {
             }
         }
         let permit = self.permit()?;
-        match self.stop_orphans(&permit, &key.namespace, &claim.uid, Some(claim.action_class)).await {
+        match self.stop_orphans(&permit, &key.namespace, &claim.uid, Some(claim.action_class)).await
+        {
             Ok(Orphans::Over) => {
                 snapshot.over.insert(claim.uid.clone());
                 Ok(true)
@@ -219,7 +256,13 @@ impl Controller {
     }
 
     /// Writes the decision, then removes surplus records.
-    async fn record(&self, key: &ObjectKey, plan: Plan, snapshot: &Snapshot, permit: &Permit) -> Result<Option<Timestamp>, PassError> {
+    async fn record(
+        &self,
+        key: &ObjectKey,
+        plan: Plan,
+        snapshot: &Snapshot,
+        permit: &Permit,
+    ) -> Result<Option<Timestamp>, PassError> {
         let uid = snapshot.schedule.metadata.uid.as_deref();
         if let Some(status) = plan.status {
             let mut next = snapshot.schedule.clone();
@@ -247,7 +290,11 @@ impl Controller {
         }
     }
 
-    async fn prune(&self, record: &MaintenanceOccurrence, permit: &Permit) -> Result<(), PassError> {
+    async fn prune(
+        &self,
+        record: &MaintenanceOccurrence,
+        permit: &Permit,
+    ) -> Result<(), PassError> {
         let key = ObjectKey::of(&record.metadata);
         match self.deps.writer.delete(permit, record, PropagationPolicy::Background).await {
             Ok(_) => {

@@ -6,10 +6,12 @@ use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::ResourceExt as _;
 use tokio::task::JoinSet;
 
-use super::{Controller, Deps, Key, Memory, backoff, lock, occurrence::orphan_key, schedule::index_key};
+use super::{
+    Controller, Deps, Key, Memory, backoff, lock, occurrence::orphan_key, schedule::index_key,
+};
 use crate::{
     api::{LABEL_PARENT_UID, MaintenanceOccurrence, MaintenanceSchedule},
-    cluster::{Cache, Change, Clients, Listener, ObjectKey, Queue, Scope},
+    cluster::{Cache, Change, Clients, Listener, Object, ObjectKey, Queue, Scope},
     maintenance::{Note, schedule::is_terminal},
     providers::job::{Sightings, digest::JobDigest},
     telemetry::{EventQueue, Metrics},
@@ -39,38 +41,40 @@ impl Wiring {
         let schedules = Cache::new(
             |_: &MaintenanceSchedule| None,
             Watching::new(watching("MaintenanceSchedule"), {
-                    let queue = queue.clone();
-                    move |change: &Change<'_, MaintenanceSchedule>| {
-                        queue.add(Key::Schedule(change.key.clone()));
-                    }
+                let queue = queue.clone();
+                move |change: &Change<'_, MaintenanceSchedule>| {
+                    queue.add(Key::Schedule(change.key.clone()));
+                }
             }),
         );
         let occurrences = Cache::new(
             |o: &MaintenanceOccurrence| Some(index_key(&schedule_key(o))),
             Watching::new(watching("MaintenanceOccurrence"), {
-                    let (queue, memory) = (queue.clone(), Arc::clone(&memory));
-                    move |change: &Change<'_, MaintenanceOccurrence>| occurrence_changed(&queue, &memory, change)
+                let (queue, memory) = (queue.clone(), Arc::clone(&memory));
+                move |change: &Change<'_, MaintenanceOccurrence>| {
+                    occurrence_changed(&queue, &memory, change)
+                }
             }),
         );
         let jobs = Cache::new(
             |job: &Job| job.labels().get(LABEL_PARENT_UID).cloned(),
             Watching::new(watching("Job"), {
-                    let (queue, occurrences, sightings) =
-                        (queue.clone(), occurrences.clone(), sightings.clone());
-                    move |change: &Change<'_, Job>| {
-                        sightings.on_job(change);
-                        job_changed(&queue, &occurrences, change);
-                    }
+                let (queue, occurrences, sightings) =
+                    (queue.clone(), occurrences.clone(), sightings.clone());
+                move |change: &Change<'_, Job>| {
+                    sightings.on_job(change);
+                    job_changed(&queue, &occurrences, change);
+                }
             }),
         );
         let pods = Cache::new(
             |pod: &Pod| pod.labels().get(LABEL_PARENT_UID).cloned(),
             Watching::new(watching("Pod"), {
-                    let (queue, sightings) = (queue.clone(), sightings.clone());
-                    move |change: &Change<'_, Pod>| {
-                        sightings.on_pod(change);
-                        pod_changed(&queue, change);
-                    }
+                let (queue, sightings) = (queue.clone(), sightings.clone());
+                move |change: &Change<'_, Pod>| {
+                    sightings.on_pod(change);
+                    pod_changed(&queue, change);
+                }
             }),
         );
         Self { schedules, occurrences, jobs, pods, queue, sightings, memory }
@@ -87,11 +91,10 @@ impl Wiring {
             deps: Arc::new(deps),
             schedules: self.schedules.clone(),
             occurrences: self.occurrences.clone(),
-            jobs: self.jobs.clone(),
-            pods: self.pods.clone(),
             queue: self.queue.clone(),
             backoff: backoff(),
             memory: Arc::clone(&self.memory),
+            working: Arc::default(),
         }
     }
 
@@ -99,23 +102,12 @@ impl Wiring {
     /// is dropped.
     pub fn follow(&self, clients: &Clients, namespaces: &[String]) -> JoinSet<()> {
         let mut watches = JoinSet::new();
-        let scopes: Vec<Option<String>> = if namespaces.is_empty() {
-            vec![None]
-        } else {
-            namespaces.iter().cloned().map(Some).collect()
-        };
-        for namespace in scopes {
-            let all = Scope { namespace: namespace.clone(), labels: None };
-            let runs = Scope { namespace, labels: Some(LABEL_PARENT_UID.to_owned()) };
-            let (cache, clients_, scope) = (self.schedules.clone(), clients.clone(), all.clone());
-            watches.spawn(async move { cache.run(&clients_, &scope).await });
-            let (cache, clients_, scope) = (self.occurrences.clone(), clients.clone(), all);
-            watches.spawn(async move { cache.run(&clients_, &scope).await });
-            let (cache, clients_, scope) = (self.jobs.clone(), clients.clone(), runs.clone());
-            watches.spawn(async move { cache.run(&clients_, &scope).await });
-            let (cache, clients_, scope) = (self.pods.clone(), clients.clone(), runs);
-            watches.spawn(async move { cache.run(&clients_, &scope).await });
-        }
+        let all = Scope { namespaces: namespaces.iter().cloned().collect(), labels: None };
+        let runs = Scope { labels: Some(LABEL_PARENT_UID.to_owned()), ..all.clone() };
+        follow(&mut watches, &self.schedules, clients, &all);
+        follow(&mut watches, &self.occurrences, clients, &all);
+        follow(&mut watches, &self.jobs, clients, &runs);
+        follow(&mut watches, &self.pods, clients, &runs);
         watches
     }
 
@@ -139,6 +131,16 @@ impl Wiring {
     }
 }
 
+fn follow<K: Object>(
+    watches: &mut JoinSet<()>,
+    cache: &Cache<K>,
+    clients: &Clients,
+    scope: &Scope,
+) {
+    let (cache, clients, scope) = (cache.clone(), clients.clone(), scope.clone());
+    watches.spawn(async move { cache.run(&clients, &scope).await });
+}
+
 /// A cache's listener: one closure for changes, one place for faults.
 struct Watching<F> {
     kind: &'static str,
@@ -159,7 +161,10 @@ impl<K, F: Fn(&Change<'_, K>) + Send + Sync> Listener<K> for Watching<F> {
     }
 
     fn unreadable(&self, key: &ObjectKey, error: &str) {
-        let note = Note::warning("Unreadable", format!("this object cannot be read and is left alone: {error}"));
+        let note = Note::warning(
+            "Unreadable",
+            format!("this object cannot be read and is left alone: {error}"),
+        );
         super::report::publish(&self.events, self.kind, key, None, &note);
     }
 
@@ -173,7 +178,11 @@ fn schedule_key(occurrence: &MaintenanceOccurrence) -> ObjectKey {
     ObjectKey::new(occurrence.namespace().unwrap_or_default(), &occurrence.spec.schedule_name)
 }
 
-fn occurrence_changed(queue: &Queue<Key>, memory: &Mutex<Memory>, change: &Change<'_, MaintenanceOccurrence>) {
+fn occurrence_changed(
+    queue: &Queue<Key>,
+    memory: &Mutex<Memory>,
+    change: &Change<'_, MaintenanceOccurrence>,
+) {
     let over_before = change.old.is_some_and(is_terminal);
     match change.new {
         Some(new) => {
@@ -194,7 +203,11 @@ fn occurrence_changed(queue: &Queue<Key>, memory: &Mutex<Memory>, change: &Chang
     }
 }
 
-fn job_changed(queue: &Queue<Key>, occurrences: &Cache<MaintenanceOccurrence>, change: &Change<'_, Job>) {
+fn job_changed(
+    queue: &Queue<Key>,
+    occurrences: &Cache<MaintenanceOccurrence>,
+    change: &Change<'_, Job>,
+) {
     let Some(job) = change.new.or(change.old) else { return };
     let Some(name) = occurrence_of_attempt(&change.key.name) else { return };
     let Some(uid) = job.labels().get(LABEL_PARENT_UID) else { return };
@@ -204,7 +217,8 @@ fn job_changed(queue: &Queue<Key>, occurrences: &Cache<MaintenanceOccurrence>, c
         .is_some_and(|o| o.metadata.uid.as_ref() == Some(uid) && !is_terminal(&o));
     if open {
         queue.add(Key::Occurrence(parent));
-    } else if change.new.is_some_and(|job| !JobDigest::of(job).is_some_and(|job| job.is_finished())) {
+    } else if change.new.is_some_and(|job| !JobDigest::of(job).is_some_and(|job| job.is_finished()))
+    {
         queue.add(Key::Orphan {
             namespace: change.key.namespace.clone(),
             uid: uid.clone(),
@@ -215,7 +229,8 @@ fn job_changed(queue: &Queue<Key>, occurrences: &Cache<MaintenanceOccurrence>, c
 
 fn pod_changed(queue: &Queue<Key>, change: &Change<'_, Pod>) {
     let Some(pod) = change.new.or(change.old) else { return };
-    let Some(name) = pod.labels().get(LABEL_JOB_NAME).and_then(|job| occurrence_of_attempt(job)) else {
+    let Some(name) = pod.labels().get(LABEL_JOB_NAME).and_then(|job| occurrence_of_attempt(job))
+    else {
         return;
     };
     queue.add(Key::Occurrence(ObjectKey::new(&change.key.namespace, name)));

@@ -44,6 +44,7 @@ pub enum JobFinish {
 }
 
 /// What matters of a Job.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of the stored object")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobDigest {
     /// Uid: the handle of the run.

@@ -1,7 +1,7 @@
 //! Looking at a run: the caches first, the API server where something must be proven.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -82,7 +82,7 @@ pub(super) struct Found {
 }
 
 /// What a read that failed means: nothing is known.
-pub(super) fn unread(error: ApiError) -> ProviderError {
+pub(super) fn unread(error: &ApiError) -> ProviderError {
     no_answer(error.to_string())
 }
 
@@ -149,7 +149,7 @@ impl JobProvider {
         key: &ObjectKey,
         parent_uid: &str,
     ) -> Result<Found, ProviderError> {
-        let job = self.reader.get::<Job>(key).await.map_err(unread)?;
+        let job = self.reader.get::<Job>(key).await.map_err(|error| unread(&error))?;
         let job = job.filter(|job| job.metadata.uid.as_deref() == Some(handle));
         let pods = self.pods_of_parent(&key.namespace, parent_uid).await?;
         let mine = |pod: &Pod| {
@@ -167,8 +167,11 @@ impl JobProvider {
         parent_uid: &str,
     ) -> Result<Vec<Pod>, ProviderError> {
         let labels = format!("{LABEL_PARENT_UID}={parent_uid}");
-        let listed =
-            self.reader.list::<Pod>(Some(namespace), Some(&labels)).await.map_err(unread)?;
+        let listed = self
+            .reader
+            .list::<Pod>(Some(namespace), Some(&labels))
+            .await
+            .map_err(|error| unread(&error))?;
         match listed.unreadable.first() {
             None => Ok(listed.items),
             // Taken for absent it would prove what is not so.
@@ -203,9 +206,9 @@ impl JobProvider {
             let vanished = seen.pods.iter().filter(|known| !known.present && !known.pod.is_over());
             let recorded = committed.pod.iter().filter_map(|pod| pod.node.clone());
             for name in vanished.filter_map(|known| known.pod.node.clone()).chain(recorded) {
-                if !nodes.contains_key(&name) {
-                    let sight = self.node(&name).await?;
-                    nodes.insert(name, sight);
+                if let Entry::Vacant(place) = nodes.entry(name) {
+                    let sight = self.node(place.key()).await?;
+                    place.insert(sight);
                 }
             }
         }
@@ -225,7 +228,7 @@ impl JobProvider {
             Ok(Some(node)) => node,
             Ok(None) => return Ok(NodeSight::Gone),
             Err(ApiError::Forbidden { .. }) => return Ok(NodeSight::Forbidden),
-            Err(error) => return Err(unread(error)),
+            Err(error) => return Err(unread(&error)),
         };
         let Some(uid) = node.metadata.uid else { return Ok(NodeSight::Gone) };
         let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();

@@ -200,7 +200,7 @@ impl JobProvider {
         let mut last = ProviderError::Conflict(format!("Job {} keeps changing", key.name));
         for _ in 0..RELEASE_TRIES {
             if job.is_none() {
-                let read = self.reader.get::<Job>(&key).await.map_err(unread)?;
+                let read = self.reader.get::<Job>(&key).await.map_err(|error| unread(&error))?;
                 job = read.filter(|job| is_handle(job)).map(Arc::new);
             }
             let digest = job.as_deref().and_then(JobDigest::of);

@@ -178,19 +178,16 @@ fn complete(facts: &Facts<'_>, job: &JobDigest, at: Option<Timestamp>) -> RunSta
         PodEnd::Succeeded(report) => Some((&seen.pod, report)),
         PodEnd::Open | PodEnd::NeverBound | PodEnd::Failed(_) => None,
     });
-    match ended {
-        Some((pod, report)) => succeeded(pod, report, at),
-        // The pod is gone: nobody can say whether it left a message.
-        None => {
-            let started = facts.seen.pods.iter().find_map(|seen| seen.pod.started);
-            let report = Report::gone();
-            RunStatus::Succeeded {
-                started: started.or(job.started),
-                completed: at,
-                result: report.result,
-                result_lost: report.lost,
-            }
-        }
+    if let Some((pod, report)) = ended {
+        return succeeded(pod, report, at);
+    }
+    // The pod is gone: nobody can say whether it left a message.
+    let started = facts.seen.pods.iter().find_map(|seen| seen.pod.started);
+    RunStatus::Succeeded {
+        started: started.or(job.started),
+        completed: at,
+        result: None,
+        result_lost: true,
     }
 }
 
@@ -273,9 +270,9 @@ fn absent_for(facts: &Facts<'_>, needed: Duration) -> bool {
 /// The outcome, as the pod that ended tells it.
 fn outcome_of_pod(facts: &Facts<'_>, at: Option<Timestamp>) -> Option<RunStatus> {
     facts.seen.pods.iter().find_map(|seen| match &seen.pod.end {
-        PodEnd::Open | PodEnd::NeverBound => None,
         PodEnd::Succeeded(report) if facts.job.is_none() => Some(succeeded(&seen.pod, report, at)),
-        PodEnd::Succeeded(_) => None, // its Job says that it failed
+        // Of one that succeeded the Job says that it failed.
+        PodEnd::Open | PodEnd::NeverBound | PodEnd::Succeeded(_) => None,
         PodEnd::Failed(cause) => Some(failure(Some(&seen.pod), cause.clone(), at)),
     })
 }

@@ -50,7 +50,7 @@ impl JobProvider {
             .reader
             .list::<Job>(Some(&orphan.namespace), Some(&labels))
             .await
-            .map_err(unread)?;
+            .map_err(|error| unread(&error))?;
         if let Some(job) = jobs.unreadable.first() {
             return Err(no_answer(format!("Job {} cannot be read: {}", job.key, job.error)));
         }

@@ -32,6 +32,10 @@ pub struct SeenPod {
 }
 
 /// What this process has seen of one Job.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that are seen independently of each other"
+)]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
     /// Uid of its parent.
@@ -192,7 +196,11 @@ impl Sightings {
     /// Uids of the Jobs seen of this parent.
     pub fn of_parent(&self, parent_uid: &str) -> Vec<String> {
         let state = self.lock();
-        let ours = state.jobs.iter().filter(|(_, s)| s.parent_uid.as_deref() == Some(parent_uid));
+        // One that was only asked for was not seen.
+        let is_ours = |seen: &Seen| {
+            seen.parent_uid.as_deref() == Some(parent_uid) && (seen.job || !seen.pods.is_empty())
+        };
+        let ours = state.jobs.iter().filter(|(_, seen)| is_ours(seen));
         ours.map(|(uid, _)| uid.clone()).collect()
     }
 
@@ -249,3 +257,7 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "sightings_tests.rs"]
+mod tests;

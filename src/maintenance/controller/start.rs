@@ -1,0 +1,91 @@
+//! From "this process leads" to workers that work, and back.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Deps, MayCreate, Wiring};
+use crate::{
+    authority::{Gate, Quarantine},
+    cluster::{Clients, FencedWriter},
+    providers::{Providers, job::JobProvider, simulated::SimulatedService},
+    telemetry::{EventQueue, Metrics},
+    time::{LeaseClock, WallClock},
+};
+
+/// What a process gives the room.
+#[derive(Clone)]
+pub struct Setup {
+    /// Connections.
+    pub clients: Clients,
+    /// The writer, shared with whoever checks the fence.
+    pub writer: Arc<FencedWriter>,
+    /// Leadership.
+    pub gate: Gate,
+    /// Objects with foreign fences.
+    pub quarantine: Arc<Quarantine>,
+    /// Wall clock.
+    pub wall: WallClock,
+    /// Lease clock: measures how long something has been absent.
+    pub lease_clock: LeaseClock,
+    /// Whether occurrences may be created now.
+    pub may_create: MayCreate,
+    /// Simulated runs, if allowed.
+    pub simulated: Option<Arc<dyn SimulatedService>>,
+    /// Events.
+    pub events: EventQueue,
+    /// Metrics.
+    pub metrics: Arc<Metrics>,
+    /// Namespaces whose objects are decided about; none means all.
+    pub namespaces: Vec<String>,
+    /// How long finished occurrences without a schedule are kept.
+    pub orphan_retention: Duration,
+    /// Objects worked on at once.
+    pub concurrency: usize,
+}
+
+/// Works until `stop` is ready, then ends the passes under way and returns.
+///
+/// `ready` is called once all kinds have been listed, with the controller that works from then on.
+pub async fn run(
+    setup: Setup,
+    ready: impl FnOnce(&super::Controller) + Send,
+    stop: impl Future<Output = ()> + Send,
+) {
+    let wiring = Wiring::new(&setup.events, &setup.metrics);
+    let (jobs, sightings) = wiring.runs();
+    let job = JobProvider::new(
+        setup.clients.reader(),
+        Arc::clone(&setup.writer),
+        jobs,
+        sightings,
+        setup.lease_clock.clone(),
+    );
+    let controller = wiring.controller(Deps {
+        gate: setup.gate,
+        quarantine: setup.quarantine,
+        reader: setup.clients.reader(),
+        writer: setup.writer,
+        wall: setup.wall,
+        providers: Providers::new(job, setup.simulated),
+        may_create: setup.may_create,
+        events: setup.events,
+        metrics: setup.metrics,
+        orphan_retention: setup.orphan_retention,
+        concurrency: setup.concurrency,
+    });
+    // Dropped, and so ended, when this function returns.
+    let _watches = wiring.follow(&setup.clients, &setup.namespaces);
+    let work = async {
+        // Nothing is decided from half a list: what is missing would look deleted.
+        wiring.wait_ready().await;
+        ready(&controller);
+        controller.run().await;
+    };
+    let mut work = std::pin::pin!(work);
+    tokio::select! {
+        () = &mut work => return,
+        () = stop => controller.stop(),
+    }
+    if controller.is_working() {
+        work.await; // ends when the passes under way have ended
+    }
+}
