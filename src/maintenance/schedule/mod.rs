@@ -20,6 +20,7 @@ use crate::{
         MaintenanceScheduleStatus, Observed, ScheduleState, Time, set_condition,
     },
     identity::{WorkId, occurrence_name},
+    providers::Acceptance,
     time::{
         IntendedTime,
         plan::{self, PlanInput, SchedulePlan},
@@ -27,6 +28,8 @@ use crate::{
         spread::{SpreadKind, SpreadOf},
     },
 };
+
+mod acceptance;
 
 /// How long the creation of an occurrence is tried when the schedule names no deadline.
 pub const CREATE_PATIENCE: SignedDuration = SignedDuration::from_mins(10);
@@ -55,6 +58,8 @@ pub struct Snapshot {
     pub fence: Fence,
     /// Why nothing may be created now (the clock disagrees with the API server's).
     pub may_create: Result<(), String>,
+    /// Answer to [`Plan::ask_acceptance`] in this pass.
+    pub acceptance: Option<Acceptance>,
 }
 
 /// What was found when a schedule was seen for the first time.
@@ -81,6 +86,9 @@ pub struct Plan {
     /// Claimed uids whose object is not known: look whether it exists, and if not whether its runs
     /// are over; then decide again.
     pub probe: Vec<Claim>,
+    /// Ask the provider whether it would accept the run, put the answer into the snapshot, and decide
+    /// again.
+    pub ask_acceptance: bool,
     /// Write this.
     pub status: Option<MaintenanceScheduleStatus>,
     /// Remove these records; the stored `prunedThrough` covers them.
@@ -620,12 +628,34 @@ impl<'a> Draft<'a> {
             conditions::condition(conditions::READY, *holds, reason, message, self.now, generation),
         );
         self.status.observed_generation = generation;
+        self.judge_run();
         let stored = schedule.status.clone().unwrap_or_default();
         if self.must_write(&stored) {
             self.status.lateness_seconds = self.newest_lateness().or(self.status.lateness_seconds);
             self.plan.status = Some(self.status);
         }
         self.plan
+    }
+
+    /// Whether the run would be accepted. What is due goes first: the write that claims it is followed
+    /// by another look.
+    fn judge_run(&mut self) {
+        let schedule = &self.snapshot.schedule;
+        match &self.snapshot.acceptance {
+            None => {
+                let stored = schedule.status.as_ref().map(|status| status.claimed.as_slice());
+                self.plan.ask_acceptance = stored.unwrap_or_default() == self.status.claimed
+                    && acceptance::must_ask(schedule, &self.snapshot.fence);
+            }
+            Some(answer) => {
+                let generation = schedule.metadata.generation;
+                let note = acceptance::record(&mut self.status, answer, self.now, generation);
+                self.plan.notes.extend(note);
+                if matches!(answer, Acceptance::NotYet { .. }) {
+                    self.wake_after(acceptance::ASK_AGAIN);
+                }
+            }
+        }
     }
 
     /// Whether there is anything to record. A schedule whose occurrences are all over is not
