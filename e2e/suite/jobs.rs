@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::steps::{
     SOON, apply_back_dated, claims, claims_nothing, condition, hourly_at, in_state,
-    in_state_within, job_of, message_of, minutes_ago, moment, not_soon, patch, patch_status,
-    runs_of, schedule, skipped_total, state_of, trigger, uid,
+    in_state_within, job_of, message_of, minutes_ago, moment, not_soon, operator, patch,
+    patch_status, runs_of, schedule, skipped_total, state_of, trigger, uid,
 };
 use crate::bed::{
     kwok,
@@ -48,7 +48,7 @@ fn a_job_of_someone_else_keeps_its_name_and_the_next_instant_runs() {
         let all = json!({"missedRuns": {"policy": "All"}});
         let manifest = schedule("named", &hourly_at(&instants), &json!({}), &all);
         apply_back_dated(s, &manifest, minutes_ago(8)).await;
-        s.replica("r0").await;
+        operator(s).await;
         let over = in_state(s, &taken, "Skipped").await;
         assert_eq!(state_of(&over), ("Skipped", "NameConflict"));
         assert!(message_of(&over).contains(&job_of(&taken, 1)), "{}", message_of(&over));
@@ -73,7 +73,7 @@ fn a_run_on_a_node_that_was_removed_is_unresolved_until_a_person_decides() {
         }});
         spec["run"]["job"]["template"]["spec"] = kwok::placement(&s.namespace);
         let name = run_now(s, "lost", &json!({"play/hang": "true"}), &spec).await;
-        s.replica("r0").await;
+        operator(s).await;
         let here = |o: &Value| attempts(o).first().is_some_and(|a| a["pod"]["nodeUID"].is_string());
         let running = s.wait_for("mocc", &name, "it runs on a known node", SOON, here).await;
         assert_eq!(attempts(&running)[0]["pod"]["node"], node);
@@ -111,7 +111,7 @@ fn failures_are_tried_again_as_their_kind_allows() {
             "play/message": "{\"retryable\": false, \"reason\": \"NoSuchTenant\"}",
         });
         let told = run_now(s, "told", &told, &tries(5)).await;
-        s.replica("r0").await;
+        operator(s).await;
         let over = in_state(s, &once, "Failed").await;
         assert_eq!((state_of(&over), attempts(&over).len()), (("Failed", "ExitCode"), 1));
         assert!(message_of(&over).contains("exited with code 3"), "{}", message_of(&over));
@@ -145,7 +145,7 @@ fn a_result_is_recorded_as_the_run_reported_it() {
         let silent = run_now(s, "silent", &json!({"play/duration": "0s"}), &json!({})).await;
         let garbled =
             run_now(s, "garbled", &json!({"play/message": "{\"result\": "}), &json!({})).await;
-        s.replica("r0").await;
+        operator(s).await;
         let done = in_state(s, &reports, "Succeeded").await;
         assert_eq!(done["status"]["result"]["rows"], 3);
         assert_eq!(done["status"]["result"]["table"], "visits");
@@ -177,7 +177,7 @@ fn an_image_that_does_not_exist_is_named_and_never_started() {
     scenario().on_throw_away_cluster().run(async |s| {
         let spec = json!({"run": {"startTimeoutSeconds": 8, "maxAttempts": 1}});
         let name = run_now(s, "no-image", &json!({"play/stay-pending": "true"}), &spec).await;
-        s.replica("r0").await;
+        operator(s).await;
         let bound = |o: &Value| attempts(o).first().is_some_and(|a| a["pod"]["node"].is_string());
         s.wait_for("mocc", &name, "its pod is bound", SOON, bound).await;
         let pods = s.list("pod").await;
@@ -201,7 +201,7 @@ fn a_run_that_takes_too_long_is_stopped() {
     scenario().on_throw_away_cluster().run(async |s| {
         let spec = json!({"run": {"timeoutSeconds": 2}});
         let name = run_now(s, "slow", &json!({"play/hang": "true"}), &spec).await;
-        s.replica("r0").await;
+        operator(s).await;
         let over = in_state(s, &name, "Failed").await;
         assert_eq!(state_of(&over), ("Failed", "DeadlineExceeded"));
         assert!(message_of(&over).contains("run.timeoutSeconds"), "{}", message_of(&over));

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::steps::{
     SOON, apply_back_dated, claims, claims_nothing, hourly_at, in_state, in_state_within, job_of,
-    let_go, minutes_ago, not_soon, patch, runs_of, schedule, skipped, skipped_total, state_of,
-    trigger, trigger_again, try_patch, uid,
+    let_go, minutes_ago, not_soon, operator, patch, runs_of, schedule, skipped, skipped_total,
+    state_of, trigger, trigger_again, try_patch, uid,
 };
 use crate::bed::{
     objects::text,
@@ -50,7 +50,7 @@ fn a_running_occurrence_that_is_deleted_keeps_its_place_until_it_is_over() {
     scenario().on_throw_away_cluster().run(async |s| {
         let lingers = json!({"play/linger": "true"});
         let (name, at) = runs(s, "doomed", lingers, &json!({})).await;
-        s.replica("r0").await;
+        operator(s).await;
         let running = in_state(s, &name, "Running").await;
         let pods = pods_of(s, &job_of(&name, 1)).await;
         assert_eq!(pods.len(), 1, "{pods:?}");
@@ -82,7 +82,7 @@ fn a_job_suspended_by_a_person_fails_and_is_not_released_again() {
     scenario().on_throw_away_cluster().run(async |s| {
         let retries = json!({"run": {"maxAttempts": 3}});
         let (name, _) = runs(s, "suspended", json!({}), &retries).await;
-        s.replica("r0").await;
+        operator(s).await;
         in_state(s, &name, "Running").await;
         let job = job_of(&name, 1);
         patch(s, "job", &job, &json!({"spec": {"suspend": true}})).await;
@@ -100,7 +100,7 @@ fn a_job_deleted_by_a_person_is_not_run_again() {
     scenario().on_throw_away_cluster().run(async |s| {
         let retries = json!({"run": {"maxAttempts": 3}});
         let (name, _) = runs(s, "deleted", json!({}), &retries).await;
-        s.replica("r0").await;
+        operator(s).await;
         in_state(s, &name, "Running").await;
         ok(s.kubectl().run(&["delete", "job", &job_of(&name, 1)]).await);
         let over = in_state_within(s, &name, "Failed", VANISHED).await;
@@ -117,7 +117,7 @@ fn a_job_replaced_by_another_of_its_name_is_left_alone_and_not_run_again() {
     scenario().on_throw_away_cluster().run(async |s| {
         let retries = json!({"run": {"maxAttempts": 3}});
         let (name, _) = runs(s, "replaced", json!({}), &retries).await;
-        s.replica("r0").await;
+        operator(s).await;
         in_state(s, &name, "Running").await;
         let job = job_of(&name, 1);
         let foreign = json!({
@@ -149,7 +149,7 @@ fn a_job_replaced_by_another_of_its_name_is_left_alone_and_not_run_again() {
 fn a_cancel_ends_what_waits_and_what_runs_and_cannot_be_taken_back() {
     scenario().on_throw_away_cluster().run(async |s| {
         let (running, _) = runs(s, "busy", json!({}), &json!({})).await;
-        s.replica("r0").await;
+        operator(s).await;
         in_state(s, &running, "Running").await;
         let waiting = trigger(s, "busy", minutes_ago(3)).await;
         in_state(s, &waiting, "Pending").await;
@@ -192,7 +192,7 @@ fn a_schedule_that_is_suspended_lets_what_runs_go_on() {
         let (name, _) = runs(s, "paused", json!({}), &json!({})).await;
         s.apply(&schedule("other", &not_soon(), &json!({}), &json!({"suspend": true})).to_string())
             .await;
-        s.replica("r0").await;
+        operator(s).await;
         in_state(s, &name, "Running").await;
         patch(
             s,
