@@ -120,6 +120,50 @@ fn an_occurrence_cannot_be_edited() {
     });
 }
 
+#[test]
+fn commands_refuse_bad_usage_and_name_the_fix() {
+    scenario().run(async |s| {
+        s.apply(&with("valid", &json!({})).to_string()).await;
+        let cases: [(&[&str], i32, &str); 6] = [
+            (&["trigger", "valid"], 2, "msched/nightly-retention"),
+            (&["trigger", "msched/valid", "--at", "2026-02-30T00:00:00Z"], 2, "--at"),
+            (&["trigger", "msched/valid", "--at", "2026-01-01T00:00:30Z"], 2, "whole minute"),
+            (&["trigger", "msched/nobody"], 1, "there is no MaintenanceSchedule \"nobody\""),
+            (
+                &[
+                    "backfill",
+                    "msched/valid",
+                    "--from",
+                    "2026-01-02T00:00:00Z",
+                    "--to",
+                    "2026-01-01T00:00:00Z",
+                ],
+                2,
+                "swap",
+            ),
+            (
+                &[
+                    "backfill",
+                    "msched/valid",
+                    "--from",
+                    "yesterday",
+                    "--to",
+                    "2026-01-01T00:00:00Z",
+                ],
+                2,
+                "yesterday",
+            ),
+        ];
+        for (args, code, part) in cases {
+            let answer = punctual(s, args).await;
+            assert_eq!(answer.code, Some(code), "{args:?}: {answer:?}");
+            assert!(answer.stderr.contains(part), "{args:?}: {part:?} is not in {answer:?}");
+            assert!(answer.stdout.is_empty(), "{args:?}: {answer:?}");
+        }
+        assert!(s.list("mocc").await.is_empty());
+    });
+}
+
 /// Schedules that the API server cannot judge, and what their condition Ready says.
 const UNUSABLE: [(&str, &str, &[&str]); 6] = [
     (

@@ -188,6 +188,21 @@ async fn next_minute(s: &Scenario, name: &str, running: (&str, IntendedTime)) {
     }
 }
 
+/// A suspended schedule that was due every minute is resumed: it runs nothing of the past.
+async fn resumed(s: &Scenario, name: &str) {
+    let before = s.get("msched", name).await.unwrap();
+    assert_eq!(text(&before, "/status/state"), "Suspended");
+    let last = minutes_ago(0);
+    assert!(s.list("mocc").await.iter().all(|o| text(o, "/spec/scheduleName") != name));
+    patch(s, "msched", name, &json!({"spec": {"suspend": false}})).await;
+    let accounted = |m: &Value| text(m, "/status/state") == "Active";
+    let now = s.wait_for("msched", name, "it is resumed", SOON, accounted).await;
+    assert_eq!(skipped(&now, last), Some("Suspended"), "{now}");
+    assert!(skipped_total(&now, "Suspended") >= 3, "two were past, one came: {now}");
+    assert!(moment(&now, "/status/effectiveTime") > last.timestamp());
+    assert_eq!(s.get("mocc", &occurrence_name(name, last)).await, None);
+}
+
 #[test]
 fn each_concurrency_policy_treats_the_next_instant_its_own_way() {
     scenario().on_throw_away_cluster().run(async |s| {
@@ -203,12 +218,15 @@ fn each_concurrency_policy_treats_the_next_instant_its_own_way() {
             let manifest = schedule(name, "* * * * *", &hangs, &spec);
             apply_back_dated(s, &manifest, minutes_ago(2)).await;
         }
+        let suspended = schedule("suspended", "* * * * *", &json!({}), &json!({"suspend": true}));
+        apply_back_dated(s, &suspended, minutes_ago(2)).await;
         operator(s).await;
         let [forbids, replaces, enqueues, allows] = policies.map(|(name, _)| async move {
             let (first, at) = running_of(s, name).await;
             next_minute(s, name, (&first, at)).await;
         });
         tokio::join!(forbids, replaces, enqueues, allows);
+        resumed(s, "suspended").await;
     });
 }
 
