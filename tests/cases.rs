@@ -90,6 +90,75 @@ fn plan_decides_every_case() {
     }
 }
 
+/// Expression, zone, from, policy, and the note on the first instant.
+const NOTES: [[&str; 5]; 11] = [
+    [
+        "0,30 2,3 * * *",
+        "America/New_York",
+        "2026-03-08T05:00:00Z",
+        "Once",
+        "02:00 and 02:30 do not exist on this day; run together with 03:00",
+    ],
+    [
+        "*/10 2 * * *",
+        "America/New_York",
+        "2026-03-08T05:00:00Z",
+        "Once",
+        "6 local times from 02:00 to 02:50 do not exist on this day; run once, at the end of the gap",
+    ],
+    [
+        "45 23 * * *",
+        "Asia/Pyongyang",
+        "2018-05-04T00:00:00Z",
+        "Once",
+        "23:45 on 2018-05-04 does not exist; runs at the end of the gap",
+    ],
+    [
+        "0 9 * * *",
+        "Pacific/Apia",
+        "2011-12-29T20:00:00Z",
+        "Once",
+        "09:00 on 2011-12-30 does not exist; runs at the end of the gap",
+    ],
+    [
+        "30 1 * * *",
+        "America/New_York",
+        "2026-11-01T04:00:00Z",
+        "Once",
+        "01:30 happens twice on this day; runs at the first",
+    ],
+    [
+        "30 1 * * *",
+        "America/New_York",
+        "2026-11-01T04:00:00Z",
+        "CronJob",
+        "01:30 happens twice on this day; this is the first",
+    ],
+    [
+        "30 1 * * *",
+        "America/New_York",
+        "2026-11-01T05:30:00Z",
+        "CronJob",
+        "01:30 happens twice on this day; this is the second",
+    ],
+    [
+        "*/30 * * * *",
+        "America/New_York",
+        "2026-11-01T06:00:00Z",
+        "Once",
+        "01:30 happens twice on this day; this is the second",
+    ],
+    [
+        "30 2 * * *",
+        "America/New_York",
+        "2026-03-08T05:00:00Z",
+        "CronJob",
+        "02:30 on 2026-03-08 does not exist and is left out",
+    ],
+    ["*/30 * * * *", "America/New_York", "2026-03-08T06:30:00Z", "Once", ""],
+    ["@every 6h", "America/New_York", "2026-03-08T06:30:00Z", "Once", ""],
+];
+
 #[test]
 fn next_shows_local_times_and_what_clocks_did() {
     let gap = next("30 2 * * *", "America/New_York", "2026-03-07T08:00:00Z", "Once", 2);
@@ -101,74 +170,7 @@ fn next_shows_local_times_and_what_clocks_did() {
     assert_eq!(gap[0], at_gap);
     assert_eq!(gap[1]["note"], "");
 
-    let cases = [
-        (
-            "0,30 2,3 * * *",
-            "America/New_York",
-            "2026-03-08T05:00:00Z",
-            "Once",
-            "02:00 and 02:30 do not exist on this day; run together with 03:00",
-        ),
-        (
-            "*/10 2 * * *",
-            "America/New_York",
-            "2026-03-08T05:00:00Z",
-            "Once",
-            "6 local times from 02:00 to 02:50 do not exist on this day; run once, at the end of the gap",
-        ),
-        (
-            "45 23 * * *",
-            "Asia/Pyongyang",
-            "2018-05-04T00:00:00Z",
-            "Once",
-            "23:45 on 2018-05-04 does not exist; runs at the end of the gap",
-        ),
-        (
-            "0 9 * * *",
-            "Pacific/Apia",
-            "2011-12-29T20:00:00Z",
-            "Once",
-            "09:00 on 2011-12-30 does not exist; runs at the end of the gap",
-        ),
-        (
-            "30 1 * * *",
-            "America/New_York",
-            "2026-11-01T04:00:00Z",
-            "Once",
-            "01:30 happens twice on this day; runs at the first",
-        ),
-        (
-            "30 1 * * *",
-            "America/New_York",
-            "2026-11-01T04:00:00Z",
-            "CronJob",
-            "01:30 happens twice on this day; this is the first",
-        ),
-        (
-            "30 1 * * *",
-            "America/New_York",
-            "2026-11-01T05:30:00Z",
-            "CronJob",
-            "01:30 happens twice on this day; this is the second",
-        ),
-        (
-            "*/30 * * * *",
-            "America/New_York",
-            "2026-11-01T06:00:00Z",
-            "Once",
-            "01:30 happens twice on this day; this is the second",
-        ),
-        (
-            "30 2 * * *",
-            "America/New_York",
-            "2026-03-08T05:00:00Z",
-            "CronJob",
-            "02:30 on 2026-03-08 does not exist and is left out",
-        ),
-        ("*/30 * * * *", "America/New_York", "2026-03-08T06:30:00Z", "Once", ""),
-        ("@every 6h", "America/New_York", "2026-03-08T06:30:00Z", "Once", ""),
-    ];
-    for (expression, zone, from, policy, note) in cases {
+    for [expression, zone, from, policy, note] in NOTES {
         let listed = next(expression, zone, from, policy, 1);
         assert_eq!(listed[0]["note"], note, "{expression} {zone} {policy}");
     }
@@ -255,75 +257,58 @@ fn next_refuses_bad_input_with_a_sentence() {
     }
 }
 
+/// What `plan` says to a file that it cannot use.
+fn plan_refusal(manifest: &str) -> String {
+    refusal(&["plan", "-f", "-", "--now", "2026-03-08T05:00:10Z"], manifest)
+}
+
 #[test]
-fn plan_refuses_bad_files_with_a_sentence() {
-    let spec = |fields: &str| {
-        format!("kind: MaintenanceSchedule\nspec: {{schedule: '0 0 * * *', {fields}}}")
-    };
-    let status = |fields: &str| spec("") + &format!("\nstatus: {{{fields}}}");
-    let cases = [
-        ("kind: [".to_owned(), "is not one YAML object"),
-        ("- a\n- b\n".to_owned(), "file: must hold one object: a schedule"),
-        (String::new(), "kind: is missing; must be MaintenanceSchedule or ReportSchedule"),
-        (
-            "kind: CronJob".to_owned(),
-            "kind: is CronJob; make a schedule of it with `punctual convert`",
-        ),
-        ("kind: Pod".to_owned(), "kind: is \"Pod\"; must be MaintenanceSchedule or ReportSchedule"),
-        (
-            "kind: MaintenanceSchedule".to_owned(),
-            "spec.schedule: is missing; it is a cron expression",
-        ),
-        (
-            "kind: MaintenanceSchedule\nspec: 7".to_owned(),
-            "spec: must be an object with named fields",
-        ),
-        (
-            "kind: MaintenanceSchedule\nspec: {schedule: 5}".to_owned(),
-            "spec.schedule: must be text; write it in quotes, not 5",
-        ),
-        (
-            "kind: MaintenanceSchedule\nspec: {schedule: '0 0 * * 7'}".to_owned(),
-            "spec.schedule: day of week: \"7\" is outside 0-6",
-        ),
-        (spec("timeZone: Local"), "spec.timeZone: \"Local\" is not a place's time zone"),
-        (spec("timeZone: ''"), "spec.timeZone: is empty; leave it out for UTC"),
-        (spec("timezone: UTC"), "spec: has \"timezone\"; it is spelled timeZone"),
-        (spec("dstPolicy: once"), "spec.dstPolicy: must be Once or CronJob, not \"once\""),
-        (spec("suspend: 'yes'"), "spec.suspend: must be true or false, not \"yes\""),
-        (
-            spec("missedRuns: {policy: Some}"),
-            "spec.missedRuns.policy: must be Latest or All or None",
-        ),
-        (
-            spec("missedRuns: {limit: 101}"),
-            "spec.missedRuns.limit: must be a whole number from 1 to 100, not 101",
-        ),
-        (
-            spec("startingDeadlineSeconds: -1"),
-            "spec.startingDeadlineSeconds: must be a whole number, at least 0, not -1",
-        ),
-        (spec("suspendUntilTime: soon"), "spec.suspendUntilTime: must be a time like"),
-        (
-            spec("anchor: '2026-01-01T00:00:30Z'"),
-            "spec.anchor: 2026-01-01T00:00:30Z is not a whole minute",
-        ),
-        (
-            spec("spread: {windowSeconds: -1}"),
-            "spec.spread.windowSeconds: must be a whole number from 0 to 86400",
-        ),
-        (status("lastScheduleTime: 12"), "status.lastScheduleTime: must be text"),
-        (
-            status("effectiveTime: '-009999-01-02T01:59:59Z'"),
-            "status.effectiveTime: must be a time like",
-        ),
-        (status("observed: {timeZone: UTC}"), "status.observed.schedule: is missing"),
-    ];
-    for (manifest, sentence) in cases {
-        let said = refusal(&["plan", "-f", "-", "--now", "2026-03-08T05:00:10Z"], &manifest);
+fn plan_refuses_what_is_no_schedule_with_a_sentence() {
+    for (manifest, sentence) in [
+        ("kind: [", "is not one YAML object"),
+        ("- a\n- b\n", "file: must hold one object: a schedule"),
+        ("", "kind: is missing; must be MaintenanceSchedule or ReportSchedule"),
+        ("kind: CronJob", "kind: is CronJob; make a schedule of it with `punctual convert`"),
+        ("kind: Pod", "kind: is \"Pod\"; must be MaintenanceSchedule or ReportSchedule"),
+        ("kind: ReportSchedule", "spec.schedule: is missing; it is a cron expression"),
+        ("kind: ReportSchedule\nspec: 7", "spec: must be an object with named fields"),
+    ] {
+        let said = plan_refusal(manifest);
         assert!(said.contains(sentence), "{manifest}: {said}");
     }
     assert!(refusal(&["plan", "-f", "/no/such/file"], "").contains("cannot read /no/such/file"));
     assert!(refusal(&["plan"], "").contains("--file"));
     assert!(refusal(&["plan", "-f", "-", "--now", "later"], "").contains("must be a time like"));
+}
+
+#[test]
+fn plan_refuses_bad_fields_with_a_sentence() {
+    for (fields, sentence) in [
+        ("schedule: 5", "spec.schedule: must be text; write it in quotes, not 5"),
+        ("schedule: '0 0 * * 7'", "spec.schedule: day of week: \"7\" is outside 0-6"),
+        ("timeZone: Local", "spec.timeZone: \"Local\" is not a place's time zone"),
+        ("timeZone: ''", "spec.timeZone: is empty; leave it out for UTC"),
+        ("timezone: UTC", "spec: has \"timezone\"; it is spelled timeZone"),
+        ("dstPolicy: once", "spec.dstPolicy: must be Once or CronJob, not \"once\""),
+        ("suspend: 'yes'", "spec.suspend: must be true or false, not \"yes\""),
+        ("missedRuns: {policy: Some}", "spec.missedRuns.policy: must be Latest or All or None"),
+        ("missedRuns: {limit: 101}", "limit: must be a whole number from 1 to 100, not 101"),
+        ("startingDeadlineSeconds: -1", "must be a whole number, at least 0, not -1"),
+        ("suspendUntilTime: soon", "spec.suspendUntilTime: must be a time like"),
+        ("anchor: '2026-01-01T00:00:30Z'", "spec.anchor: 2026-01-01T00:00:30Z is not a whole"),
+        ("spread: {windowSeconds: -1}", "must be a whole number from 0 to 86400, not -1"),
+    ] {
+        let schedule = if fields.contains("schedule:") { "" } else { "schedule: '0 0 * * *', " };
+        let said = plan_refusal(&format!("kind: ReportSchedule\nspec: {{{schedule}{fields}}}"));
+        assert!(said.contains(sentence), "{fields}: {said}");
+    }
+    for (fields, sentence) in [
+        ("lastScheduleTime: 12", "status.lastScheduleTime: must be text"),
+        ("effectiveTime: '-009999-01-02T01:59:59Z'", "status.effectiveTime: must be a time like"),
+        ("observed: {timeZone: UTC}", "status.observed.schedule: is missing"),
+    ] {
+        let spec = "kind: ReportSchedule\nspec: {schedule: '0 0 * * *'}";
+        let said = plan_refusal(&format!("{spec}\nstatus: {{{fields}}}"));
+        assert!(said.contains(sentence), "{fields}: {said}");
+    }
 }

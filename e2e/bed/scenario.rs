@@ -9,7 +9,9 @@ use std::{
     time::Duration,
 };
 
-use kube::{Api, Client, api::PostParams, core::DynamicObject, runtime::wait::await_condition};
+use kube::{
+    Api, Client, Config, api::PostParams, core::DynamicObject, runtime::wait::await_condition,
+};
 use serde_json::{Value, json};
 use tokio::{sync::OnceCell, time::Instant};
 
@@ -177,6 +179,13 @@ impl Scenario {
         ok(self.client_of_token("account", &self.bed.server, &account.token).await)
     }
 
+    /// How to connect with the rights of the chart's ServiceAccount, for parts of the operator that
+    /// a test runs itself.
+    pub async fn account_config(&self) -> Config {
+        let account = self.account().await;
+        ok(self.config_of_token("account", &self.bed.server, &account.token).await).0
+    }
+
     /// A client that shows `token` to the API server at `server`; `name` names its kubeconfig.
     pub async fn client_of_token(
         &self,
@@ -184,9 +193,19 @@ impl Scenario {
         server: &Server,
         token: &str,
     ) -> Result<Client> {
+        self.config_of_token(name, server, token).await.map(|(_, client)| client)
+    }
+
+    /// The same with the configuration it was made from.
+    async fn config_of_token(
+        &self,
+        name: &str,
+        server: &Server,
+        token: &str,
+    ) -> Result<(Config, Client)> {
         let path = self.dir.join(format!("{name}.kubeconfig"));
         kubeconfig::write(&path, server, &Credentials::Token(token), &self.namespace)?;
-        client_of(path).await.map(|(_, client)| client)
+        client_of(path).await
     }
 
     /// Starts a replica. It is killed at the scenario's end at the latest.

@@ -204,6 +204,21 @@ fn a_renewal_whose_acquisition_was_not_recorded_is_a_term_only_with_holes() {
 }
 
 #[test]
+fn an_acquisition_that_the_api_server_gave_up_on_may_have_been_committed() {
+    let mut forger = Forger::new();
+    forger.new_lease("l1");
+    let epoch = forger.acquire("n1");
+    let given_up = forger.events.last_mut().unwrap();
+    given_up["responseStatus"]["code"] = json!(504);
+    given_up["responseObject"] = json!({"kind": "Status"});
+    forger.lease(OPERATOR, "l1", &epoch.to_string(), "n1", Value::Null);
+    assert_eq!(forger.judge().unwrap().terms[0].epoch, epoch);
+    // Refused is refused: then the same history is wrong.
+    forger.events[1]["responseStatus"]["code"] = json!(409);
+    forger.must_break(Rule::EpochsIncrease);
+}
+
+#[test]
 fn two_processes_of_one_epoch_are_rejected() {
     let mut forger = Forger::new();
     let epoch = forger.prepared();

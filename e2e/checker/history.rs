@@ -174,6 +174,19 @@ impl History {
         self.committed.iter().filter(move |entry| entry.resource == resource)
     }
 
+    /// Whether the API server gave up on a write to this object, because time ran out or its sender
+    /// hung up: the write may have been committed all the same, and then no entry shows it.
+    pub fn gave_up(&self, resource: &str, name: &str) -> bool {
+        self.refused
+            .iter()
+            .any(|entry| entry.code >= 500 && entry.resource == resource && entry.name == name)
+    }
+
+    /// Whether the log may lack the last versions of an object.
+    pub fn may_lack(&self, object: &Value) -> bool {
+        self.gave_up(plural(at(object, "/kind")), at(object, "/metadata/name"))
+    }
+
     /// Whether the log has this version of this object, or a later one.
     pub fn reaches(&self, object: &Value) -> bool {
         let uid = at(object, "/metadata/uid");

@@ -176,9 +176,11 @@ async fn read(bed: &Bed, namespace: &str) -> Result<History> {
         let lines = audit::lines(&dir, namespace)?;
         let history = History::read(lines.iter().map(String::as_str), namespace, &live)
             .context(|| format!("read {}", dir.display()))?;
-        // A killed API server may have taken the record of a last write with it: the object as it
-        // was read stands in for that one.
-        let missing = live.iter().find(|object| !bed.lost_records() && !history.reaches(object));
+        // A killed API server may have taken the record of a last write with it, and one that gave
+        // up on a write recorded it as failed: the object as it was read stands in for that one.
+        let missing = live.iter().find(|object| {
+            !bed.lost_records() && !history.may_lack(object) && !history.reaches(object)
+        });
         match missing {
             None => Ok(history),
             Some(object) => Err(BedError(format!(

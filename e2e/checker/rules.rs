@@ -29,10 +29,15 @@ pub(super) struct Scope<'a> {
 }
 
 impl Scope<'_> {
+    /// Whether a write to the object of this entry may be missing from the log.
+    pub(super) fn holes_in(&self, entry: &Entry) -> bool {
+        self.holes || self.history.gave_up(&entry.resource, &entry.name)
+    }
+
     /// Whether an entry is known to come before `place`. What a missing record said is first seen in
     /// a later one, so with holes the order proves nothing.
     pub(super) fn precedes(&self, entry: &Entry, place: Place) -> bool {
-        self.holes || entry.place < Some(place)
+        entry.place < Some(place) || self.holes_in(entry)
     }
 }
 

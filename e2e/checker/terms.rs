@@ -79,7 +79,7 @@ fn acquisition(
         let replaced = at(&entry.request, "/metadata/resourceVersion").parse::<i64>();
         match (replaced, at(&entry.request, "/metadata/uid")) {
             // A renewal whose acquisition was not recorded: what that one replaced is not known.
-            (Ok(replaced), _) if scope.holes && replaced > epoch => {}
+            (Ok(replaced), _) if scope.holes_in(entry) && replaced > epoch => {}
             (Ok(replaced), uid) if !uid.is_empty() => {
                 let difference = epoch - replaced;
                 if difference < 0 || offset.is_some_and(|offset| offset != difference) {
@@ -127,9 +127,10 @@ fn nonces(scope: &Scope, terms: &[Term]) -> Vec<Violation> {
 
 /// Every fence was acquired before it was used.
 fn known(scope: &Scope, terms: &[Term]) -> Vec<Violation> {
+    let holes = scope.holes || scope.history.gave_up("leases", scope.lease);
     let acquired = |epoch: i64, nonce: &str, place: Option<Place>| {
         terms.iter().any(|term| {
-            let before = scope.holes || Some(term.place) < place;
+            let before = holes || Some(term.place) < place;
             term.epoch == epoch && term.nonce == nonce && before
         })
     };

@@ -1,7 +1,14 @@
 //! What must hold, one function a scenario.
 
+mod bad_input;
 mod bed;
 mod by_hand;
+mod election;
 mod history;
+mod jobs;
+mod people;
 mod proxy;
 mod replicas;
+mod schedules;
+mod steps;
+mod work;

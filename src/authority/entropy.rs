@@ -41,15 +41,11 @@ impl Entropy {
         match &self.0 {
             Source::System => {
                 let mut bytes = [0; NONCE_BYTES];
-                let mut filled = 0;
-                while filled < NONCE_BYTES {
-                    let flags = rustix::rand::GetRandomFlags::empty();
-                    match rustix::rand::getrandom(&mut bytes[filled..], flags) {
-                        Ok(more) => filled += more,
-                        Err(rustix::io::Errno::INTR) => {}
-                        Err(error) => panic!("the operating system gives no randomness: {error}"),
-                    }
-                }
+                let flags = rustix::rand::GetRandomFlags::empty();
+                let filled =
+                    rustix::io::retry_on_intr(|| rustix::rand::getrandom(&mut bytes, flags))
+                        .expect("Linux gives randomness to every process once it has booted");
+                assert_eq!(filled, NONCE_BYTES, "up to 256 bytes are given whole");
                 hex(&bytes)
             }
             Source::Seeded(seed, counter) => {

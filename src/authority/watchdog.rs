@@ -117,7 +117,8 @@ mod tests {
         let (gate, clock) = gate();
         open(&gate, 6);
         let (sender, receiver) = sync_channel::<()>(1);
-        drop(Watchdog::start(gate, clock.clone(), move || drop(sender.send(()))).unwrap());
+        let exit = move || sender.send(()).unwrap();
+        drop(Watchdog::start(gate, clock.clone(), exit).unwrap());
         // The thread is gone when its sender is.
         receiver.recv_timeout(Duration::from_secs(10)).unwrap_err();
         clock.set(LeaseInstant::from_nanos(99 * SECOND));

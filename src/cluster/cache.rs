@@ -6,7 +6,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -354,7 +353,7 @@ impl<K: Object> Cache<K> {
         let mut config = watcher::Config::default().timeout(WATCH_SECONDS);
         config.page_size = Some(reader::PAGE_SIZE);
         config.label_selector.clone_from(&scope.labels);
-        let mut events = pin!(watcher(api, config));
+        let mut events = Box::pin(watcher(api, config)); // its state is large
         let mut pause = WatchPause::of::<K>();
         while let Some(event) = events.next().await {
             match event {

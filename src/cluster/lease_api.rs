@@ -246,7 +246,7 @@ mod tests {
         let fake = FakeApi::new();
         let lease = new_lease(&fake);
         for strip in [(|lease: &mut Lease| lease.metadata.uid = None) as fn(&mut Lease), |lease| {
-            lease.metadata.resource_version = None
+            lease.metadata.resource_version = None;
         }] {
             let mut bare = lease.clone();
             strip(&mut bare);
@@ -285,7 +285,7 @@ mod tests {
         fake.remove(&path);
         tokio::time::sleep(Duration::from_millis(10)).await;
         task.abort();
-        use LeaseHint::{Free, Held};
-        assert_eq!(*hints.lock().unwrap(), [Held, Held, Free, Free]);
+        let (held, free) = (LeaseHint::Held, LeaseHint::Free);
+        assert_eq!(*hints.lock().unwrap(), [held, held, free, free]);
     }
 }

@@ -244,8 +244,9 @@ impl Elector {
 
     fn take(&mut self, lease: Lease) -> Read {
         let read = LeaseView::of(&lease).map_or_else(Read::Unusable, Read::Lease);
-        *self.hints.version.lock().unwrap_or_else(PoisonError::into_inner) =
-            lease.metadata.resource_version.clone();
+        let mut version = self.hints.version.lock().unwrap_or_else(PoisonError::into_inner);
+        version.clone_from(&lease.metadata.resource_version);
+        drop(version);
         self.base = Some(lease);
         read
     }

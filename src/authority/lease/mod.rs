@@ -374,10 +374,10 @@ fn follow(own: &mut Own, input: Input<'_>, now: LeaseInstant, config: &LeaseConf
         return Action::Acquire { gained };
     }
     let patience = takeover_after(view.duration.unwrap_or(config.duration()));
-    if unchanged >= patience {
-        return Action::Acquire { gained: Gained::Expired };
+    match patience.checked_sub(unchanged) {
+        Some(rest) if !rest.is_zero() => Action::Look { after: rest.min(OBSERVE_EVERY) },
+        Some(_) | None => Action::Acquire { gained: Gained::Expired },
     }
-    Action::Look { after: (patience - unchanged).min(OBSERVE_EVERY) }
 }
 
 fn acquire(

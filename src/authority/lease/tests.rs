@@ -422,7 +422,7 @@ fn three_attempts_that_time_out_fit_into_the_validity() {
         }
         let start = now;
         own.renewing(start);
-        now = now.after(config.attempt_timeout() - ms(1));
+        now = now.after(config.attempt_timeout().saturating_sub(ms(1)));
         let late = mine(14, 3);
         let action =
             decide(&mut own, Input::Written { answer: &late, started: start }, now, &config);

@@ -168,7 +168,7 @@ impl FencedWriter {
         verb: Verb,
         call: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, ApiError> {
-        let outcome = match timeout(WRITE_TIMEOUT, call).await {
+        let outcome = match timeout(WRITE_TIMEOUT, Box::pin(call)).await {
             Ok(answer) => answer.map_err(ApiError::from),
             Err(_) => Err(ApiError::deadline()),
         };

@@ -26,6 +26,8 @@ pub enum Existing {
     OutdatedAndLetRun,
     /// Made for an earlier parent of the same name, which is gone: stopped and removed.
     OfFormerParent,
+    /// Made or taken over by a newer term: this process is deposed and does not know it yet.
+    OfNewerTerm,
     /// Not made for such a parent.
     Foreign,
 }
@@ -44,6 +46,11 @@ pub fn judge(job: &Job, request: &RunRequest) -> Existing {
     };
     if !of_this_kind {
         return Existing::Foreign;
+    }
+    // A stale leader must not remove what a newer one has committed, or is about to.
+    let made_by = annotation(ANNOTATION_EPOCH).and_then(|epoch| epoch.parse::<i64>().ok());
+    if made_by.is_some_and(|epoch| epoch > request.epoch) {
+        return Existing::OfNewerTerm;
     }
     if parent != request.parent.uid {
         return Existing::OfFormerParent;
@@ -133,10 +140,18 @@ mod tests {
         let runs = "{spec: {suspend: false}}";
         let leaving = "{metadata: {deletionTimestamp: '2026-11-29T02:00:00Z'}}";
         let old = (ANNOTATION_EPOCH, Some("5"));
+        let newer = (ANNOTATION_EPOCH, Some("9"));
         for (description, changes, more, expected) in [
             ("made by this term", vec![], held, Existing::Own),
             ("made by an earlier term", vec![old], held, Existing::Adoptable),
             ("made by an earlier term, runs", vec![old], runs, Existing::Adoptable),
+            ("made by a newer term", vec![newer], held, Existing::OfNewerTerm),
+            (
+                "made by a newer term, of another template",
+                vec![newer, (ANNOTATION_TEMPLATE_HASH, Some("x"))],
+                held,
+                Existing::OfNewerTerm,
+            ),
             ("no epoch", vec![(ANNOTATION_EPOCH, None)], held, Existing::Adoptable),
             ("being deleted", vec![old], leaving, Existing::Leaving),
             ("other run key", vec![(ANNOTATION_RUN_KEY, Some("x"))], held, Existing::Outdated),

@@ -139,6 +139,9 @@ impl JobProvider {
                 self.ready(&adopted)
             }
             Existing::Leaving => not_yet(format!("Job {name} is being deleted")),
+            Existing::OfNewerTerm => {
+                not_yet(format!("Job {name} was made in a newer term; it is left alone"))
+            }
             Existing::Outdated => {
                 self.delete(parent.permit(), job).await?;
                 not_yet(format!("Job {name} was made from another template and is removed first"))

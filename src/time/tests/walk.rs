@@ -15,8 +15,8 @@ use crate::time::{
 };
 
 /// Most stretches that one walk may visit: what comes before the first skip, and a few for each
-/// matching date that a gap swallows. Measured: 6.
-const MOST_STEPS: u32 = 16;
+/// matching date that a gap swallows. Measured: 3.
+const MOST_STEPS: u32 = 8;
 
 /// First second from which every offset is a whole minute (Monrovia changed on 7 January 1972).
 const WHOLE_MINUTES_SINCE: i64 = 66_000_000;

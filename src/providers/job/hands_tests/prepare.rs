@@ -54,6 +54,21 @@ async fn an_earlier_terms_job_is_taken_over_by_a_conditional_write_of_the_own_ep
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_newer_terms_job_is_left_alone() {
+    for template in ["", ", punctual.dev/template-hash: x"] {
+        let scene = scene();
+        scene.prepared().await;
+        scene.edit_job(&format!(
+            "{{metadata: {{annotations: {{punctual.dev/epoch: '9'{template}}}}}}}"
+        ));
+        let stored = scene.fake.stored(JOB);
+        let answer = scene.prepare().await;
+        assert!(matches!(answer, Ok(Prepared::NotYet { .. })), "{answer:?}");
+        assert_eq!(scene.fake.stored(JOB), stored, "neither taken over nor removed");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_in_the_way_is_removed_only_if_it_is_ours_and_inert() {
     let annotate = |text: &str| format!("{{metadata: {{annotations: {{{text}}}}}}}");
     let other_template = annotate("punctual.dev/template-hash: x");
