@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::time::SkipReason;
+use crate::{api::PodRef, providers::FailureClass, time::SkipReason};
 
 pub(super) const T: &str = "2026-11-29T02:00:00Z";
 

@@ -1,7 +1,12 @@
 //! More rules of the decision, on the same driver.
 
-use super::tests::*;
-use super::*;
+use serde_json::json;
+
+use super::{tests::*, *};
+use crate::{
+    api::PodRef,
+    providers::{FailureClass, Waiting},
+};
 
 #[test]
 fn a_new_leader_follows_what_runs_without_a_new_attempt() {
@@ -261,7 +266,7 @@ fn a_resolution_counts_only_for_the_unresolved_attempt_it_names() {
         driver.patch(&resolution(1, decision));
         assert_eq!(
             driver.settle(),
-            Step::Cancel { attempt: 1, recorded: false },
+            Step::Cancel { attempt: 1, recorded: true },
             "the old handle is cancelled, after recording"
         );
         assert_eq!(driver.outcome(), (state, "ResolvedByPerson"));

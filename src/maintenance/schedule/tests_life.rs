@@ -1,7 +1,9 @@
 //! More rules of the decision, on the same driver.
 
-use super::tests::*;
-use super::*;
+use serde_json::json;
+
+use super::{tests::*, *};
+use crate::api::MaintenanceOccurrenceStatus;
 
 #[test]
 fn a_deleted_occurrence_keeps_its_place_until_its_runs_are_over() {
