@@ -165,6 +165,12 @@ impl Providers {
         self.job.stop_orphans(permit, &of_jobs).await
     }
 
+    /// Whether something still acts for a parent that is over, as far as is known without asking: a
+    /// copy that a person made of its Job, for example. Then [`Providers::stop_orphans`] ends it.
+    pub fn acts_for(&self, parent_uid: &str) -> bool {
+        self.job.acts_for(parent_uid)
+    }
+
     /// The outcome of the attempt with this handle is recorded: what was remembered of it goes.
     pub fn forget(&self, handle: &str) {
         self.job.sightings().forget(handle);

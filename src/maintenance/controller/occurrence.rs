@@ -168,6 +168,10 @@ impl Controller {
                     self.deps.providers.forget(handle);
                 }
             }
+            let uid = stored.metadata.uid.as_deref().unwrap_or_default();
+            if self.deps.providers.acts_for(uid) {
+                self.queue.add(orphan_key(&stored));
+            }
         }
         self.occurrences.observe(stored.clone());
         snapshot.occurrence = stored;

@@ -85,6 +85,15 @@ impl JobProvider {
         &self.sightings
     }
 
+    /// Whether there is a Job of this parent that is neither finished nor being deleted, as far as the
+    /// cache shows; its second key must be the parent's uid.
+    pub fn acts_for(&self, parent_uid: &str) -> bool {
+        self.jobs
+            .by_index(parent_uid)
+            .iter()
+            .any(|job| JobDigest::of(job).is_some_and(|job| !job.is_finished() && !job.deleting))
+    }
+
     /// Creates the suspended Job of an attempt for which nothing is committed yet, or takes over the
     /// one that exists. The handle is the Job's uid.
     pub async fn prepare<P>(

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    api::{ActionClass, Fence, MaintenanceOccurrence, PodRef},
+    api::{ActionClass, Fence, LABEL_PARENT_UID, MaintenanceOccurrence, PodRef},
     authority::{Fenced as _, Gate, Term},
     cluster::{
         Clients, NoObserver,
@@ -55,7 +55,10 @@ fn provider(fake: &FakeApi, clock: &LeaseClock) -> JobProvider {
     let clients = Clients::single(fake.client());
     let sightings = Sightings::new();
     let feed = sightings.clone();
-    let jobs = Cache::new(|_: &Job| None, move |change: &Change<'_, Job>| feed.on_job(change));
+    let jobs = Cache::new(
+        |job: &Job| job.metadata.labels.as_ref()?.get(LABEL_PARENT_UID).cloned(),
+        move |change: &Change<'_, Job>| feed.on_job(change),
+    );
     let writer = Arc::new(clients.writer(NoObserver));
     JobProvider::new(clients.reader(), writer, jobs, sightings, clock.clone())
 }

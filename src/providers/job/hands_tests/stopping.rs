@@ -160,3 +160,22 @@ async fn what_ran_for_a_parent_that_nobody_recorded_is_remembered() {
     scene.fake.edit(NODE, |stored| stored["metadata"]["uid"] = node["metadata"]["uid"].clone());
     assert_eq!(scene.stop_orphans(ActionClass::Fenced, None).await, Orphans::Over);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_still_acts_for_a_parent_is_known_without_asking() {
+    let scene = scene();
+    assert!(!scene.provider.acts_for("parent-1"), "there is none");
+    for (version, more, acts) in [
+        (2, "{spec: {suspend: false}}", true),
+        (3, "{spec: {suspend: true}}", true),
+        (4, "{metadata: {deletionTimestamp: '2026-11-29T02:00:00Z'}}", false),
+        (5, "{status: {conditions: [{type: Failed, status: 'True'}]}}", false),
+    ] {
+        let mut seen = fixtures::k8s_job(more);
+        seen.metadata.resource_version = Some(version.to_string());
+        scene.provider.jobs.observe(seen);
+        assert_eq!(scene.provider.acts_for("parent-1"), acts, "{more}");
+        assert!(!scene.provider.acts_for("parent-2"), "{more}");
+    }
+    assert!(scene.fake.log().is_empty(), "nobody was asked");
+}
