@@ -12,11 +12,14 @@ use super::work::{
 use crate::{
     bed::{
         control_plane::{Parts, PlaneOptions},
+        error::{BedError, Context as _},
+        objects::text,
         operator::ReplicaOptions,
         plan::scenario,
         proxy::{SeenWrite, Which},
         run::progress,
         scenario::{Scenario, ok},
+        wait,
     },
     checker::{
         Report,
@@ -203,6 +206,18 @@ async fn patch_crd(s: &Scenario, crd: &str, patch: &Value) {
     ok(s.kubectl().run(&["patch", "crd", crd, "--type=json", "--patch", &patch]).await);
 }
 
+/// Waits until the kinds are served again: after a change of a definition they are not, for a moment.
+async fn served(s: &Scenario) {
+    let all = kube::api::ListParams::default();
+    let listed = wait::until("the kinds are served again", SOON, || async {
+        for kind in ["msched", "mocc"] {
+            s.api(kind).list(&all).await.context(|| format!("list {kind}"))?;
+        }
+        Ok(())
+    });
+    ok(listed.await);
+}
+
 #[test]
 fn without_the_fences_rules_nothing_is_written() {
     let options = PlaneOptions { parts: Parts::ApiServer, ..PlaneOptions::default() };
@@ -216,18 +231,17 @@ fn without_the_fences_rules_nothing_is_written() {
         not_ready(&replica, &format!("FenceNotEnforced: CRD {crd}")).await;
         let said = |event: &Value| {
             event["reason"] == "FenceNotEnforced"
-                && event["involvedObject"]["name"].as_str() == Some(s.lease.as_str())
+                && text(event, "/involvedObject/name") == s.lease.as_str()
         };
-        let events = crate::bed::wait::until("an event says so", SOON, || async {
+        let events = wait::until("an event says so", SOON, || async {
             let events = s.list("event").await;
             let found = events.iter().any(said);
-            found.then_some(()).ok_or_else(|| {
-                crate::bed::error::BedError(format!("{} other events", events.len()))
-            })
+            found.then_some(()).ok_or_else(|| BedError(format!("{} events", events.len())))
         });
         ok(events.await);
         trigger(s, 0).await;
         assert!(s.get("lease", &s.lease).await.is_none(), "it campaigned");
+        served(s).await;
         let report = s.verify().await;
         let written: Vec<_> =
             report.history.committed.iter().filter(|e| e.actor == Actor::Operator).collect();
