@@ -30,9 +30,9 @@ use crate::{
 };
 
 /// Leases that are raced for side by side: waiting for an expiry takes time, not work.
-const LEASES: usize = 10;
+const LEASES: usize = 20;
 /// Races for each Lease, one after the other.
-const ROUNDS: usize = 10;
+const ROUNDS: usize = 5;
 /// Electors in a race.
 const RACERS: usize = 10;
 

@@ -16,7 +16,7 @@ use crate::{
         objects::text,
         operator::ReplicaOptions,
         plan::scenario,
-        proxy::{SeenWrite, Which},
+        proxy::{Proxy, SeenWrite, Which},
         run::progress,
         scenario::{Scenario, ok},
         wait,
@@ -35,6 +35,15 @@ const LEAST_WRITES: usize = 5;
 /// Whether a write is about leadership or events and decides nothing.
 fn decides(write: &SeenWrite) -> bool {
     !write.is_lease() && !write.is_event() && !write.dry_run()
+}
+
+/// Two replicas behind one proxy, so that it sees the writes of whoever leads.
+async fn pair_through(s: &Scenario, proxy: &Proxy) {
+    let through = ReplicaOptions { through: Some(proxy.server()), ..ReplicaOptions::default() };
+    for name in ["r0", "r1"] {
+        ok(s.replica_with(name, &through).await.wait_ready(SOON).await);
+    }
+    s.leader(SOON).await;
 }
 
 #[test]
@@ -60,6 +69,26 @@ fn a_frozen_leader_ends_by_itself_when_it_wakes() {
         });
         let committed: Vec<_> = committed.collect();
         assert!(committed.is_empty(), "the old leader still wrote: {committed:?}");
+        let report = s.verify().await;
+        one_run_each(s, &report, &[name]).await;
+    });
+}
+
+#[test]
+fn a_leader_that_is_cut_off_ends_by_itself() {
+    scenario().on_throw_away_cluster().run(async |s| {
+        let proxy = s.proxy().await;
+        let through = ReplicaOptions { through: Some(proxy.server()), ..ReplicaOptions::default() };
+        let (old, new) = pair_with(s, &through).await;
+        s.apply(&schedule(BY_HAND, &held())).await;
+        let name = trigger(s, 0).await;
+        running(s, &name).await;
+        old.stays_down().await;
+        proxy.blackhole();
+        gives_up(&old).await;
+        led_by(s, &new).await;
+        finish(s, &name).await;
+        succeeded(s, &name).await;
         let report = s.verify().await;
         one_run_each(s, &report, &[name]).await;
     });
@@ -147,52 +176,72 @@ fn a_late_creation_of_a_job_is_refused() {
 }
 
 /// The leader dies at each point at which it has written something about an occurrence and does not
-/// know the answer.
+/// know the answer: after write number `first`, then after every second one, until none is left.
+async fn killed_after_every_second_write(s: &Scenario, first: usize) {
+    let proxy = s.proxy().await;
+    pair_through(s, &proxy).await;
+    s.apply(&schedule(BY_HAND, &quick())).await;
+    idle(s).await;
+    let mut names = Vec::new();
+    for number in (first..MOST_WRITES).step_by(2) {
+        let leader = s.leader(SOON).await;
+        let last = proxy.hold_answer(Which::decisions(), number);
+        let name = trigger(s, number).await;
+        let all_done = async {
+            succeeded(s, &name).await;
+            idle(s).await;
+        };
+        let write = tokio::select! {
+            biased;
+            write = last.reached(SOON) => Some(ok(write)),
+            () = all_done => last.reached(Duration::ZERO).await.ok(),
+        };
+        names.push(name.clone());
+        let Some(write) = write else { break };
+        progress(&format!("killed after write {number}: {} {}", write.method, write.path));
+        ok(leader.kill().await);
+        last.release();
+        s.next_leader(&leader, SOON).await;
+        succeeded(s, &name).await;
+        idle(s).await;
+        revive(&leader).await;
+    }
+    assert!((LEAST_WRITES / 2 + 1..MOST_WRITES / 2).contains(&names.len()), "{names:?}");
+    let report = s.verify().await;
+    one_run_each(s, &report, &names).await;
+}
+
 #[test]
-fn a_leader_killed_after_any_of_its_writes_leaves_one_run() {
+fn a_leader_killed_after_an_odd_write_leaves_one_run() {
+    scenario().on_throw_away_cluster().run(async |s| killed_after_every_second_write(s, 1).await);
+}
+
+#[test]
+fn a_leader_killed_after_an_even_write_leaves_one_run() {
+    scenario().on_throw_away_cluster().run(async |s| killed_after_every_second_write(s, 2).await);
+}
+
+/// The leader lives on and does not know which of its writes happened: each in turn is committed,
+/// and its answer is lost.
+#[test]
+fn an_answer_that_is_lost_leaves_one_run() {
     scenario().on_throw_away_cluster().run(async |s| {
-        let proxies = [s.proxy().await, s.proxy().await];
-        for (number, proxy) in proxies.iter().enumerate() {
-            let options =
-                ReplicaOptions { through: Some(proxy.server()), ..ReplicaOptions::default() };
-            ok(s.replica_with(&format!("r{number}"), &options).await.wait_ready(SOON).await);
-        }
+        let proxy = s.proxy().await;
+        pair_through(s, &proxy).await;
         s.apply(&schedule(BY_HAND, &quick())).await;
         idle(s).await;
         let mut names = Vec::new();
-        let mut number = 1;
-        loop {
-            let (leader, term) = (s.leader(SOON).await, epoch(s).await);
-            let proxy = &proxies[usize::from(leader.name == "r1")];
-            let last = proxy.hold_answer(Which::decisions(), number);
-            let name = trigger(s, names.len()).await;
-            let all_done = async {
-                succeeded(s, &name).await;
-                idle(s).await;
-            };
-            let write = tokio::select! {
-                biased;
-                write = last.reached(SOON) => Some(ok(write)),
-                () = all_done => last.reached(Duration::ZERO).await.ok(),
-            };
-            names.push(name.clone());
-            let Some(write) = write else {
-                if epoch(s).await == term {
-                    break;
-                }
-                continue; // another leader did the work, so this one's writes say nothing
-            };
-            progress(&format!("killed after write {number}: {} {}", write.method, write.path));
-            ok(leader.kill().await);
-            last.release();
-            s.next_leader(&leader, SOON).await;
+        for number in 1..MOST_WRITES {
+            let lost = proxy.drop_answer(Which::decisions(), number);
+            let name = trigger(s, number).await;
             succeeded(s, &name).await;
             idle(s).await;
-            revive(&leader).await;
-            number += 1;
-            assert!(number < MOST_WRITES, "it never comes to rest");
+            names.push(name);
+            if lost.reached(Duration::ZERO).await.is_err() {
+                break;
+            }
         }
-        assert!(number > LEAST_WRITES, "only {} writes", number - 1);
+        assert!((LEAST_WRITES + 1..MOST_WRITES).contains(&names.len()), "{names:?}");
         let report = s.verify().await;
         one_run_each(s, &report, &names).await;
     });
