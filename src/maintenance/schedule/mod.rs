@@ -18,6 +18,7 @@ use crate::{
         Claim, ConcurrencyPolicy, Fence, MAX_SKIPPED_RANGES, MaintenanceOccurrence,
         MaintenanceSchedule, MaintenanceScheduleStatus, ScheduleState, set_condition,
     },
+    providers::Acceptance,
     time::{
         IntendedTime,
         plan::{self, PlanInput},
@@ -26,6 +27,7 @@ use crate::{
     },
 };
 
+mod acceptance;
 mod concurrency;
 mod made;
 mod place;
@@ -61,6 +63,8 @@ pub struct Snapshot {
     pub fence: Fence,
     /// Why nothing may be created now (the clock disagrees with the API server's).
     pub may_create: Result<(), String>,
+    /// Answer to [`Plan::ask_acceptance`] in this pass.
+    pub acceptance: Option<Acceptance>,
 }
 
 /// What was found when a schedule was seen for the first time.
@@ -87,6 +91,9 @@ pub struct Plan {
     /// Claimed uids whose object is not known: look whether it exists, and if not whether its runs
     /// are over; then decide again.
     pub probe: Vec<Claim>,
+    /// Ask the provider whether it would accept the run, put the answer into the snapshot, and decide
+    /// again.
+    pub ask_acceptance: bool,
     /// Write this.
     pub status: Option<MaintenanceScheduleStatus>,
     /// Remove these records; the stored `prunedThrough` covers them.
@@ -341,12 +348,34 @@ impl<'a> Draft<'a> {
             conditions::condition(conditions::READY, *holds, reason, message, self.now, generation),
         );
         self.status.observed_generation = generation;
+        self.judge_run();
         let stored = schedule.status.clone().unwrap_or_default();
         if self.must_write(&stored) {
             self.status.lateness_seconds = self.newest_lateness().or(self.status.lateness_seconds);
             self.plan.status = Some(self.status);
         }
         self.plan
+    }
+
+    /// Whether the run would be accepted. What is due goes first: the write that claims it is followed
+    /// by another look.
+    fn judge_run(&mut self) {
+        let schedule = &self.snapshot.schedule;
+        match &self.snapshot.acceptance {
+            None => {
+                let stored = schedule.status.as_ref().map(|status| status.claimed.as_slice());
+                self.plan.ask_acceptance = stored.unwrap_or_default() == self.status.claimed
+                    && acceptance::must_ask(schedule, &self.snapshot.fence);
+            }
+            Some(answer) => {
+                let generation = schedule.metadata.generation;
+                let note = acceptance::record(&mut self.status, answer, self.now, generation);
+                self.plan.notes.extend(note);
+                if matches!(answer, Acceptance::NotYet { .. }) {
+                    self.wake_after(acceptance::ASK_AGAIN);
+                }
+            }
+        }
     }
 
     /// Whether there is anything to record. A schedule whose occurrences are all over is not

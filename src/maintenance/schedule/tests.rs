@@ -43,6 +43,7 @@ impl Driver {
                 over: BTreeSet::new(),
                 fence: fence(),
                 may_create: Ok(()),
+                acceptance: None,
             },
             uids: 0,
             writes: 0,

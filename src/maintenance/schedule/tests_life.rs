@@ -183,3 +183,26 @@ fn the_deadline_counts_from_the_delayed_start() {
     let end = instant.timestamp() + delay + SignedDuration::from_secs(60);
     assert_eq!(start_deadline(schedule, instant), Some(end));
 }
+
+#[test]
+fn what_is_due_is_claimed_before_the_run_is_judged_and_a_refusal_stops_nothing() {
+    let mut driver = Driver::new(&json!({}));
+    assert!(driver.run("2026-01-01T00:00:40Z").ask_acceptance, "nothing is due: it is asked first");
+    let due = driver.run("2026-01-01T01:00:00Z");
+    assert_eq!(due.status.unwrap().claimed.len(), 1);
+    assert!(!due.ask_acceptance, "the claim does not wait for the provider");
+    assert!(driver.run("2026-01-01T01:00:00Z").ask_acceptance);
+    driver.snapshot.acceptance = Some(Acceptance::Refused { message: "no".into() });
+    let judged = driver.run("2026-01-01T01:00:01Z");
+    let status = judged.status.unwrap();
+    let refused = status.conditions.iter().find(|c| c.r#type == "Accepted").unwrap();
+    assert_eq!((refused.reason.as_str(), refused.message.as_str()), ("RunRefused", "no"));
+    assert_eq!(status.claimed.len(), 1);
+    assert!(status.conditions.iter().any(|c| c.r#type == "Ready" && c.reason == "Scheduled"));
+    driver.snapshot.acceptance = None;
+    assert!(!driver.run("2026-01-01T01:00:02Z").ask_acceptance, "it is known");
+    driver.snapshot.schedule.metadata.generation = Some(2);
+    driver.snapshot.acceptance = Some(Acceptance::NotYet { message: "quota".into() });
+    let later = driver.run("2026-01-01T01:00:03Z").wake_at;
+    assert_eq!(later, Some(time("2026-01-01T01:01:03Z")));
+}
