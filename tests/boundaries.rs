@@ -192,6 +192,7 @@ fn forged_panics_are_found() {
         "fn f() { x.expect(\"twelve digits always parse\"); }",
         "fn f() { x.expect(\n    \"twelve digits always parse\",\n); }",
         "fn f() { unreachable!(\"the loop above returns\"); }",
+        "fn f() { panic!(\"no randomness after boot\"); }",
         "#[cfg(test)]\nmod tests { fn f() { x.unwrap(); panic!(); } }",
         "/// Never `.unwrap()`.\nfn f() {}",
     ] {

@@ -38,6 +38,11 @@ impl Source {
         })
     }
 
+    /// Whether the `word` at `at` is called as a method.
+    pub(crate) fn is_method_call(&self, at: usize, word: &str) -> bool {
+        self.before(at).ends_with('.') && self.after(at + word.len()).starts_with('(')
+    }
+
     /// The code after `byte`, without leading blanks.
     pub(crate) fn after(&self, byte: usize) -> &str {
         self.code[byte..].trim_start()
@@ -203,23 +208,30 @@ pub(crate) struct Function {
     pub(crate) lines: usize,
 }
 
-/// Every function with a body, those in test modules too.
+/// Every function with a body that is no test.
 pub(crate) fn functions(source: &Source) -> Vec<Function> {
-    let whole = Source { code: blank(&source.text), ..source.clone() };
     let mut found = Vec::new();
-    for at in whole.words("fn") {
-        let name: String = whole.after(at + 2).chars().take_while(|&c| is_name(c)).collect();
-        if name.is_empty() {
-            continue; // the type of a function pointer
+    for at in source.words("fn") {
+        let name: String = source.after(at + 2).chars().take_while(|&c| is_name(c)).collect();
+        if name.is_empty() || is_test(source.before(at)) {
+            continue; // the type of a function pointer, or a test
         }
-        let end = item_end(&whole.code, at);
-        if !whole.code[..end].ends_with('}') {
+        let end = item_end(&source.code, at);
+        if !source.code[..end].ends_with('}') {
             continue; // a declaration in a trait
         }
-        let line = whole.line_of(at);
-        found.push(Function { name, line, lines: whole.line_of(end - 1) - line + 1 });
+        let line = source.line_of(at);
+        found.push(Function { name, line, lines: source.line_of(end - 1) - line + 1 });
     }
     found
+}
+
+/// Whether the attribute right before a function, if any, makes it a test.
+fn is_test(before: &str) -> bool {
+    let before = before.trim_end_matches("async").trim_end();
+    let attribute = before.rsplit("#[").next().unwrap_or("");
+    before.ends_with(']')
+        && attribute.split(['(', ']']).next().is_some_and(|name| name.ends_with("test"))
 }
 
 /// The repository's root.
@@ -268,7 +280,9 @@ fn test_modules(source: &Source) -> Vec<String> {
         let Some(name) = name.strip_suffix(';') else { continue };
         let path_at = attributes.find("path").map(|offset| start + offset);
         found.push(match path_at.and_then(|at| source.text[at..].split('"').nth(1)) {
-            Some(path) => format!("{folder}/{}", path.trim_end_matches(".rs")),
+            Some(path) => {
+                format!("{folder}/{}", path.trim_end_matches(".rs").trim_end_matches("/mod"))
+            }
             None => format!("{inside}/{}", name.trim()),
         });
     }
@@ -329,15 +343,26 @@ mod tests {
     #[test]
     fn files_of_test_modules_have_no_code() {
         let code = "fn a() { x.unwrap() }";
-        let paths = ["a/tests.rs", "a/tests/b.rs", "a/c_tests.rs", "a/d/fake.rs", "a/testsuite.rs"];
+        let paths = [
+            "a/tests.rs",
+            "a/tests/b.rs",
+            "a/c_tests.rs",
+            "a/d/fake.rs",
+            "a/e_tests/mod.rs",
+            "a/testsuite.rs",
+        ];
         let mut all: Vec<Source> = paths.iter().map(|path| Source::new(path, code)).collect();
         all.push(Source::new("a/mod.rs", "mod testsuite;\n#[cfg(test)]\nmod tests;\n"));
         let named = "#[cfg(test)]\n#[path = \"c_tests.rs\"]\nmod tests;\n";
         all.push(Source::new("a/c.rs", named));
         all.push(Source::new("a/d.rs", "#[cfg(test)]\npub(crate) mod fake;\nmod other;\n"));
+        all.push(Source::new("a/e.rs", &named.replace("c_tests.rs", "e_tests/mod.rs")));
         blank_test_files(&mut all);
-        let with_code: Vec<&str> =
-            all[..5].iter().filter(|s| !s.code.trim().is_empty()).map(|s| &*s.path).collect();
+        let with_code: Vec<&str> = all[..paths.len()]
+            .iter()
+            .filter(|s| !s.code.trim().is_empty())
+            .map(|s| &*s.path)
+            .collect();
         assert_eq!(with_code, ["a/testsuite.rs"]);
     }
 
@@ -349,9 +374,9 @@ mod tests {
 
     #[test]
     fn functions_are_measured_with_their_signature() {
-        let text = "trait T { fn d(&self); }\nfn one() -> fn(u8) -> u8 {\n  a;\n}\nfn two(\n) where\n{ if x { y } }\n";
+        let text = "trait T { fn d(&self); }\nfn one() -> fn(u8) -> u8 {\n  a;\n}\nfn two(\n) where\n{ if x { y } }\n#[tokio::test(start_paused = true)]\nasync fn t() {}\n#[test]\nfn t() {}\n#[inline]\nfn three() {}\n";
         let found = functions(&Source::new("x.rs", text));
         let measured: Vec<_> = found.iter().map(|f| (f.name.as_str(), f.line, f.lines)).collect();
-        assert_eq!(measured, [("one", 2, 3), ("two", 5, 3)]);
+        assert_eq!(measured, [("one", 2, 3), ("two", 5, 3), ("three", 13, 1)]);
     }
 }
