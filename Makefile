@@ -18,10 +18,15 @@ SUITES := $(shell awk 'BEGIN { RS = "" } /\[\[test\]\]/ && !/"e2e\// { sub(/.*\[
 SUITE_FLAGS := $(addprefix --test ,$(SUITES))
 STAGE := hack/stage
 
-.PHONY: help test check deny gen e2e tools bench
+.PHONY: help demo test check deny gen e2e tools bench
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
+
+demo: ## a throw-away control plane, two replicas, one run, the leader killed midway
+	@$(STAGE) tools e2e/tools/build
+	@$(STAGE) build $(CARGO) test --locked --no-run --test demo
+	@$(CARGO) test --locked --quiet --test demo -- show
 
 test: ## everything: builds the test bed, then unit tests, repository rules, cases and the e2e suite
 	@$(STAGE) tools e2e/tools/build

@@ -459,3 +459,19 @@ fn a_hole_in_the_log_is_seen_and_filled_by_a_reading() {
     assert_eq!(filled.committed.last().unwrap().text("/status/state"), "Succeeded");
     check(filled, "punctual", &[], true).unwrap();
 }
+
+#[test]
+fn what_is_not_in_the_history_may_be_recorded_without_its_objects() {
+    let mut forger = Forger::new();
+    forger.finished();
+    let mut cron_job = forger.events[0].clone();
+    cron_job["objectRef"]["apiGroup"] = json!("batch");
+    cron_job["objectRef"]["resource"] = json!("cronjobs");
+    cron_job["responseObject"] = Value::Null;
+    forger.events.push(cron_job.clone());
+    let committed = forger.judge().unwrap().history.committed;
+    assert!(committed.iter().all(|entry| entry.resource != "cronjobs"));
+    cron_job["objectRef"]["resource"] = json!("jobs");
+    let line = cron_job.to_string();
+    History::read([line.as_str()].into_iter(), NS, &[]).unwrap_err();
+}

@@ -4,12 +4,12 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{CliError, DONE};
+use super::{CliError, DONE, NO};
 use crate::{
-    authority::{Entropy, LeaseConfig, LostReason},
+    authority::{Entropy, LeaseConfig},
     cluster::Clients,
     operator::{
-        self, Parts,
+        self, Exit, Parts,
         config::{
             Config, ConfigError, Numbers, check_namespace, check_namespaces, check_object_name,
         },
@@ -223,10 +223,14 @@ async fn operate(args: Args) -> Result<u8, CliError> {
             std::process::exit(STUCK);
         })),
     };
-    let reason =
+    let exit =
         operator::run(config, parts, stop).await.map_err(|error| failed("cannot start", &error))?;
-    tracing::info!(%reason, "ending");
-    Ok(if reason == LostReason::Shutdown { DONE } else { LOST })
+    tracing::info!(%exit, "ending");
+    Ok(match exit {
+        Exit::Stopped => DONE,
+        Exit::Lost(_) => LOST,
+        Exit::ControllersEnded => NO,
+    })
 }
 
 /// An error and its causes as one sentence.

@@ -1,7 +1,11 @@
 //! One replica of the operator, from start to hand-over.
 
+mod campaign;
 pub mod config;
+mod notes;
 mod replica;
+#[cfg(test)]
+mod tests;
 
 pub use config::{Config, ConfigError};
-pub use replica::{Parts, StartError, run};
+pub use replica::{Exit, Parts, StartError, run};

@@ -6,17 +6,20 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 
-use super::Config;
+use super::{
+    Config,
+    campaign::{Campaign, watch_clocks},
+    notes::ProcessNotes,
+};
 use crate::{
     authority::{
         ClockGuard, Elector, ElectorHandle, Entropy, Gate, Leadership, LeaseConfig,
         LeaseConfigError, LostReason, Quarantine, Setup, Watchdog,
     },
-    cluster::{Clients, EventSender, FencedWriter, ObjectKey, Verb, WriteObserver, check_fence},
+    cluster::{Clients, EventSender, FencedWriter, ObjectKey, Verb, WriteObserver},
     maintenance::controller::{self, Controller, MayCreate},
     providers::simulated::SimulatedService,
-    retry,
-    telemetry::{EventQueue, Health, Metrics, Note, NoteKind, ObjectRef},
+    telemetry::{EventQueue, Health, Metrics},
     time::{LeaseClock, WallClock},
 };
 
@@ -31,8 +34,6 @@ const CLOCK_STEP: Duration = Duration::from_millis(100);
 /// Time for the last events when the process ends.
 const LAST_EVENTS: Duration = Duration::from_secs(2);
 
-/// What readiness waits for: the rules on the API server.
-const FENCE: &str = "FenceNotEnforced";
 /// What readiness waits for: the first lists of a new leader.
 const CACHES: &str = "caches";
 
@@ -66,26 +67,49 @@ pub enum StartError {
     Watchdog(#[source] std::io::Error),
 }
 
-/// Lives until leadership is lost or `stop` is ready. Says why it ended; after any reason but
-/// [`LostReason::Shutdown`] the process should end with an error and start anew.
+/// How a replica ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It was asked to stop and handed over.
+    Stopped,
+    /// Leadership was lost; the process should end with an error and start anew.
+    Lost(LostReason),
+    /// The controllers ended by themselves while it led, which is a defect: it handed over, and the
+    /// process should end with an error and start anew.
+    ControllersEnded,
+}
+
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Stopped => f.write_str("stopped as asked"),
+            Self::Lost(reason) => write!(f, "leadership was lost: {reason}"),
+            Self::ControllersEnded => {
+                f.write_str("the controllers ended by themselves, which is a defect")
+            }
+        }
+    }
+}
+
+/// Lives until leadership is lost or `stop` is ready, and says which. Dropping the future is what
+/// SIGKILL is to a process: everything of the replica ends at once and nothing is given back.
 pub async fn run(
     config: Config,
     parts: Parts,
     stop: impl Future<Output = ()> + Send + 'static,
-) -> Result<LostReason, StartError> {
+) -> Result<Exit, StartError> {
     let duration = Duration::from_secs(u64::from(config.lease_seconds));
     let lease_config = LeaseConfig::new(duration, config.epoch_offset)?;
     let metrics = Arc::clone(parts.health.metrics());
     let gate = Gate::new(parts.lease_clock.clone());
-    let clocks = {
-        let metrics = Arc::clone(&metrics);
-        ClockGuard::new(
-            parts.lease_clock.clone(),
-            parts.wall_clock.clone(),
-            config.max_clock_skew,
-            move |seconds, ok| metrics.clock_compared(seconds, ok),
-        )
-    };
+    let events = EventQueue::new(Arc::clone(&metrics));
+    let notes = ProcessNotes::new(&config, events.clone());
+    let clocks = ClockGuard::new(
+        parts.lease_clock.clone(),
+        parts.wall_clock.clone(),
+        config.max_clock_skew,
+        watch_clocks(Arc::clone(&metrics), notes.clone()),
+    );
     let lease_key = ObjectKey::new(&config.lease_namespace, &config.lease_name);
     let lease = parts.clients.lease(lease_key, lease_config.attempt_timeout());
     let (elector, handle) = Elector::new(Setup {
@@ -105,7 +129,6 @@ pub async fn run(
         ),
         None => None,
     };
-    let events = EventQueue::new(Arc::clone(&metrics));
     let writer = Arc::new(parts.clients.writer(Counting(Arc::clone(&metrics))));
     let replica = Replica {
         quarantine: Arc::new(Quarantine::new(lease, handle.clone(), config.epoch_offset)),
@@ -117,6 +140,7 @@ pub async fn run(
         lease_clock: parts.lease_clock,
         wall_clock: parts.wall_clock,
         events,
+        notes,
         metrics,
         health: parts.health,
         simulated: parts.simulated,
@@ -136,6 +160,7 @@ struct Replica {
     lease_clock: LeaseClock,
     wall_clock: WallClock,
     events: EventQueue,
+    notes: ProcessNotes,
     metrics: Arc<Metrics>,
     health: Health,
     simulated: Option<Arc<dyn SimulatedService>>,
@@ -143,11 +168,7 @@ struct Replica {
 }
 
 impl Replica {
-    async fn live(
-        self,
-        elector: Elector,
-        stop: impl Future<Output = ()> + Send + 'static,
-    ) -> LostReason {
+    async fn live(self, elector: Elector, stop: impl Future<Output = ()> + Send + 'static) -> Exit {
         let this = Arc::new(self);
         let mut sender = EventSender::new(
             &this.clients,
@@ -155,9 +176,12 @@ impl Replica {
             this.events.clone(),
             Arc::clone(&this.metrics),
         );
-        // Everything here ends when the set is dropped.
+        // Everything in the two sets ends when they are dropped.
         let mut tasks = JoinSet::new();
-        tasks.spawn(Arc::clone(&this).campaign_once_fenced());
+        let campaign = this.campaign();
+        campaign.begin();
+        this.health.started();
+        tasks.spawn(campaign.run());
         tasks.spawn(Arc::clone(&this).report_leadership());
         let (controllers, working) = watch::channel(None);
         tasks.spawn(Arc::clone(&this).pulse(working));
@@ -169,64 +193,51 @@ impl Replica {
                 handle.shutdown();
             }
         });
-        let work = tokio::spawn(Arc::clone(&this).work_while_leading(controllers));
-        let drain = || async {
+        let mut work = JoinSet::new();
+        let (ended, ended_early) = watch::channel(false);
+        work.spawn(Arc::clone(&this).work_while_leading(controllers, Ended(Some(ended))));
+        tasks.spawn(Arc::clone(&this).hand_over_without_controllers(ended_early.clone()));
+        let drain = async move || {
             // Ends once leadership is over and the passes under way have ended. A panic in there has
             // been logged; there is nothing left to wait for.
-            let _ = work.await;
+            while work.join_next().await.is_some() {}
         };
-        let send = sender.run(PULSE, || {});
         let reason = tokio::select! {
             reason = elector.run(drain) => reason,
-            () = send => LostReason::Shutdown,
+            () = sender.run(PULSE, || {}) => LostReason::Shutdown, // it sends for ever
         };
         // What happened last is worth telling; nothing waits long for it.
+        this.notes.lost(&reason);
         let _ = tokio::time::timeout(LAST_EVENTS, sender.flush()).await;
-        reason
-    }
-
-    /// No fence, no campaign: asks until the API server is known to enforce the rules.
-    async fn campaign_once_fenced(self: Arc<Self>) {
-        self.health.missing(FENCE, "the API server's validation rules have not been checked yet");
-        let namespace = match self.config.watch_namespaces.first() {
-            Some(watched) => watched.clone(),
-            None => self.config.lease_namespace.clone(),
-        };
-        let mut attempt = 0;
-        loop {
-            let check = check_fence(&self.clients.reader(), &self.writer, &namespace).await;
-            self.metrics.fence_enforced(check.passed());
-            if check.passed() {
-                self.health.present(FENCE);
-                self.handle.set_campaign(true);
-                return;
-            }
-            let sentence = check.to_string();
-            self.health.missing(FENCE, &sentence);
-            if attempt == 0 {
-                tracing::warn!(reason = FENCE, "{sentence}");
-                self.note(FENCE, sentence);
-            }
-            attempt += 1;
-            sleep(retry::delay(&retry::STARTUP, &self.config.replica, attempt)).await;
+        match reason {
+            LostReason::Shutdown if *ended_early.borrow() => Exit::ControllersEnded,
+            LostReason::Shutdown => Exit::Stopped,
+            reason => Exit::Lost(reason),
         }
     }
 
-    /// An event about this process, on its Lease.
-    fn note(&self, reason: &'static str, message: String) {
-        self.events.publish(Note {
-            object: ObjectRef {
-                api_version: "coordination.k8s.io/v1".to_owned(),
-                kind: "Lease".to_owned(),
-                namespace: self.config.lease_namespace.clone(),
-                name: self.config.lease_name.clone(),
-                uid: String::new(),
+    fn campaign(&self) -> Campaign {
+        Campaign {
+            namespace: match self.config.watch_namespaces.first() {
+                Some(watched) => watched.clone(),
+                None => self.config.lease_namespace.clone(),
             },
-            kind: NoteKind::Warning,
-            reason: reason.into(),
-            action: "Campaign".into(),
-            message,
-        });
+            replica: self.config.replica.clone(),
+            reader: self.clients.reader(),
+            writer: Arc::clone(&self.writer),
+            handle: self.handle.clone(),
+            health: self.health.clone(),
+            metrics: Arc::clone(&self.metrics),
+            notes: self.notes.clone(),
+        }
+    }
+
+    /// A leader without controllers would keep the Lease and do nothing, for ever.
+    async fn hand_over_without_controllers(self: Arc<Self>, mut ended: watch::Receiver<bool>) {
+        if ended.wait_for(|ended| *ended).await.is_ok() {
+            tracing::error!("the controllers ended while this replica leads; handing over");
+            self.handle.shutdown();
+        }
     }
 
     async fn report_leadership(self: Arc<Self>) {
@@ -237,6 +248,7 @@ impl Replica {
                 Leadership::Leading { term, gained, former_holder } => {
                     self.metrics.leading(Some(term.epoch));
                     tracing::info!(epoch = term.epoch, ?gained, former_holder, "leading");
+                    self.notes.leading(term.epoch, gained, former_holder.as_deref());
                 }
                 Leadership::Follower { holder } => {
                     self.metrics.leading(None);
@@ -251,14 +263,18 @@ impl Replica {
     }
 
     /// Starts the controllers when leadership begins, stops them when it ends, and returns then.
-    async fn work_while_leading(self: Arc<Self>, controllers: watch::Sender<Option<Controller>>) {
+    async fn work_while_leading(
+        self: Arc<Self>,
+        controllers: watch::Sender<Option<Controller>>,
+        ended: Ended,
+    ) {
         let mut news = self.handle.leadership();
         let begun = news
             .wait_for(|now| !matches!(now, Leadership::Follower { .. }))
             .await
             .is_ok_and(|now| matches!(*now, Leadership::Leading { .. }));
         if !begun {
-            return;
+            return ended.as_intended();
         }
         self.health.missing(CACHES, "the first lists of this term are not complete");
         let may_create: MayCreate = {
@@ -289,8 +305,12 @@ impl Replica {
             // An error means that the elector is gone, which is the same news.
             let _ = news.wait_for(|now| matches!(now, Leadership::Lost { .. })).await;
         };
+        let lost = self.handle.leadership();
         controller::run(setup, ready, over).await;
         self.health.present(CACHES);
+        if matches!(*lost.borrow(), Leadership::Lost { .. }) {
+            ended.as_intended();
+        }
     }
 
     /// Ticks, and looks at everything again when the wall clock was set.
@@ -315,6 +335,23 @@ impl Replica {
     }
 }
 
+/// Says that the controllers ended when it is dropped, also by a panic, unless that was intended.
+struct Ended(Option<watch::Sender<bool>>);
+
+impl Ended {
+    fn as_intended(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        if let Some(early) = &self.0 {
+            early.send_replace(true);
+        }
+    }
+}
+
 /// Counts every write in the metrics.
 struct Counting(Arc<Metrics>);
 
@@ -324,5 +361,23 @@ impl WriteObserver for Counting {
         if result == "fence_refused" {
             self.0.fenced_write_rejected();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn controllers_that_end_by_a_panic_or_too_early_are_noticed() {
+        let (told, early) = watch::channel(false);
+        Ended(Some(told)).as_intended();
+        assert!(!*early.borrow());
+        let (told, early) = watch::channel(false);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _ended = Ended(Some(told));
+            panic!("as a controller might");
+        }));
+        assert!(panicked.is_err() && *early.borrow());
     }
 }

@@ -5,6 +5,7 @@
 //! [`super::schedule`] and [`super::occurrence`]; nothing here decides what should happen, only how
 //! it is carried out and what is looked at next.
 
+mod acceptance;
 mod occurrence;
 mod orphans;
 mod report;

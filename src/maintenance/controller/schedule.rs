@@ -63,7 +63,11 @@ impl Controller {
             // Act.
             if !plan.create.is_empty() {
                 self.create_occurrences(key, &plan, &mut snapshot, &permit).await?;
-            } else if !self.probe(key, &plan, &mut snapshot).await? {
+            } else if self.probe(key, &plan, &mut snapshot).await? {
+                // The claims look different now.
+            } else if plan.ask_acceptance {
+                snapshot.acceptance = Some(self.ask_acceptance(&schedule, &permit).await?);
+            } else {
                 return self.record(key, plan, &snapshot, &permit).await;
             }
         }
@@ -100,6 +104,7 @@ impl Controller {
             over: BTreeSet::new(),
             fence: permit.term().fence(),
             may_create: (self.deps.may_create)(),
+            acceptance: None,
         }
     }
 

@@ -15,18 +15,26 @@ use kube::ResourceExt as _;
 use super::{Note, conditions, retention};
 use crate::{
     api::{
-        Claim, ConcurrencyPolicy, Fence, LABEL_SCHEDULE, MAX_CLAIMS, MAX_SKIPPED_RANGES,
-        MaintenanceOccurrence, MaintenanceOccurrenceSpec, MaintenanceSchedule,
-        MaintenanceScheduleStatus, Observed, ScheduleState, Time, set_condition,
+        Claim, ConcurrencyPolicy, Fence, MAX_SKIPPED_RANGES, MaintenanceOccurrence,
+        MaintenanceSchedule, MaintenanceScheduleStatus, ScheduleState, set_condition,
     },
-    identity::{WorkId, occurrence_name},
+    providers::Acceptance,
     time::{
         IntendedTime,
-        plan::{self, PlanInput, SchedulePlan},
+        plan::{self, PlanInput},
         skipped::{SkipReason, SkippedRange, add_skipped_totals, merge_skipped},
         spread::{SpreadKind, SpreadOf},
     },
 };
+
+mod acceptance;
+mod concurrency;
+mod made;
+mod place;
+mod words;
+
+use made::{inherited_claims, new_claim, new_occurrence};
+use words::{skip_event, skip_sentence, skipped_for};
 
 /// How long the creation of an occurrence is tried when the schedule names no deadline.
 pub const CREATE_PATIENCE: SignedDuration = SignedDuration::from_mins(10);
@@ -55,6 +63,8 @@ pub struct Snapshot {
     pub fence: Fence,
     /// Why nothing may be created now (the clock disagrees with the API server's).
     pub may_create: Result<(), String>,
+    /// Answer to [`Plan::ask_acceptance`] in this pass.
+    pub acceptance: Option<Acceptance>,
 }
 
 /// What was found when a schedule was seen for the first time.
@@ -81,6 +91,9 @@ pub struct Plan {
     /// Claimed uids whose object is not known: look whether it exists, and if not whether its runs
     /// are over; then decide again.
     pub probe: Vec<Claim>,
+    /// Ask the provider whether it would accept the run, put the answer into the snapshot, and decide
+    /// again.
+    pub ask_acceptance: bool,
     /// Write this.
     pub status: Option<MaintenanceScheduleStatus>,
     /// Remove these records; the stored `prunedThrough` covers them.
@@ -278,291 +291,6 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Records what the plan of the schedule says and claims what it wants.
-    fn place(&mut self, planned: &SchedulePlan) {
-        if self.snapshot.schedule.metadata.deletion_timestamp.is_some() {
-            return; // deleting a schedule stops new work
-        }
-        if let Some(at) = planned.look_again {
-            self.wake(at);
-        }
-        let wanted: Vec<IntendedTime> =
-            planned.run.iter().copied().filter(|at| self.is_open(*at)).collect();
-        if self.blocked(planned, &wanted) {
-            return;
-        }
-        self.record(planned);
-        for instant in &planned.run {
-            if !wanted.contains(instant) {
-                self.account_for_closed(*instant);
-            }
-        }
-        self.run.clone_from(&planned.run);
-        let given_up: Vec<IntendedTime> =
-            wanted.iter().copied().filter(|at| self.snapshot.refused.contains_key(at)).collect();
-        for instant in &given_up {
-            self.skip(*instant, SkipReason::CreateRefused);
-        }
-        self.claim_wanted(wanted.into_iter().filter(|at| !given_up.contains(at)).collect());
-    }
-
-    /// Whether the instant still needs a claim.
-    fn is_open(&self, instant: IntendedTime) -> bool {
-        if self.status.claimed.iter().any(|claim| claim.time == instant) {
-            return false;
-        }
-        match self.snapshot.occurrences.get(&instant) {
-            Some(occurrence) => {
-                !is_terminal(occurrence) && occurrence.metadata.deletion_timestamp.is_none()
-            }
-            None => self.status.pruned_through.is_none_or(|through| instant > through),
-        }
-    }
-
-    /// An instant that the plan wants and that nothing may start: it is over, or its record is gone.
-    fn account_for_closed(&mut self, instant: IntendedTime) {
-        match self.snapshot.occurrences.get(&instant) {
-            Some(occurrence)
-                if occurrence.metadata.deletion_timestamp.is_some() && !is_terminal(occurrence) =>
-            {
-                self.skip(instant, SkipReason::Deleted);
-            }
-            Some(_) => {} // the object tells its own story
-            None if self.status.claimed.iter().any(|claim| claim.time == instant) => {}
-            None => self.skip(instant, SkipReason::Superseded),
-        }
-    }
-
-    /// Whether the plan cannot be carried out now; then nothing of it is recorded, and it is made
-    /// anew later.
-    fn blocked(&mut self, planned: &SchedulePlan, wanted: &[IntendedTime]) -> bool {
-        if planned.run.is_empty() && planned.skipped.is_empty() {
-            return false;
-        }
-        if let Err(why) = &self.snapshot.may_create {
-            self.ready = (false, "ClockSkew", why.clone());
-            self.wake_after(CLOCK_RECHECK);
-            return true;
-        }
-        let waiting = wanted.iter().find_map(|at| {
-            let refusal = self.snapshot.refused.get(at)?;
-            (!self.patience_is_over()).then_some(refusal)
-        });
-        if let Some(refusal) = waiting {
-            self.ready = (false, "CreateRefused", refusal.message.clone());
-            self.wake(refusal.retry_at);
-            return true;
-        }
-        false
-    }
-
-    /// Whether creation has been refused for so long that the instant is given up. The deadline of
-    /// the schedule, if it has one, ends it earlier or later through the plan itself.
-    fn patience_is_over(&self) -> bool {
-        if self.snapshot.schedule.spec.starting_deadline_seconds.is_some() {
-            return false;
-        }
-        let since = self
-            .status
-            .conditions
-            .iter()
-            .find(|c| c.r#type == conditions::READY && c.reason == "CreateRefused");
-        since.is_some_and(|c| self.now.duration_since(c.last_transition_time.0) >= CREATE_PATIENCE)
-    }
-
-    fn record(&mut self, planned: &SchedulePlan) {
-        self.status.state =
-            Some(if planned.suspended { ScheduleState::Suspended } else { ScheduleState::Active });
-        if planned.suspended {
-            let note = self.snapshot.schedule.spec.suspend_reason.clone().unwrap_or_default();
-            self.ready = (true, "Suspended", note);
-        }
-        if planned.never_fires {
-            self.ready = (
-                false,
-                "NeverFires",
-                format!(
-                    "spec.schedule {:?} names no instant that exists, for example 30 February; correct the day or the month",
-                    self.snapshot.schedule.spec.schedule
-                ),
-            );
-        }
-        self.status.next_schedule_time = planned.next;
-        self.status.last_schedule_time = planned.last_schedule_time;
-        self.status.effective_time = Some(Time(planned.effective_time));
-        self.status.suspended_time = planned.suspended_time.map(Time);
-        let observed = &planned.observed;
-        self.status.observed = Some(Observed {
-            uid: self.snapshot.schedule.metadata.uid.clone(),
-            schedule: observed.schedule.clone(),
-            time_zone: observed.time_zone.clone(),
-            dst_policy: observed.dst_policy,
-            anchor: observed.anchor,
-            suspend_until_time: observed.suspend_until_time.map(Time),
-        });
-        self.status.tzdb_version = Some(crate::time::tzdb_version().to_owned());
-        self.skipped.extend(planned.skipped.iter().cloned());
-    }
-
-    /// Applies the concurrency policy to the instants of one plan, oldest first.
-    fn claim_wanted(&mut self, wanted: Vec<IntendedTime>) {
-        match self.policy() {
-            ConcurrencyPolicy::Allow => {
-                for instant in wanted {
-                    self.claim(instant, true, false);
-                }
-            }
-            ConcurrencyPolicy::Forbid => {
-                let busy = !self.status.claimed.is_empty();
-                for instant in wanted {
-                    if busy && self.is_hand_made(instant) {
-                        continue; // it waits for its turn, it is never Concurrent
-                    }
-                    if busy {
-                        self.skip(instant, SkipReason::Concurrent);
-                    } else {
-                        // The first starts, the others of this plan follow one after another.
-                        self.claim(instant, false, false);
-                    }
-                }
-            }
-            ConcurrencyPolicy::Replace => self.claim_replacing(wanted),
-            ConcurrencyPolicy::Enqueue => {
-                for instant in wanted {
-                    self.claim(instant, false, false);
-                }
-                self.limit_waiting();
-            }
-        }
-    }
-
-    /// `Replace`: what waits gives way, what runs is replaced by the first of the new ones.
-    fn claim_replacing(&mut self, wanted: Vec<IntendedTime>) {
-        if wanted.is_empty() {
-            return;
-        }
-        let (started, waiting): (Vec<Claim>, Vec<Claim>) =
-            std::mem::take(&mut self.status.claimed).into_iter().partition(|claim| claim.start);
-        let busy = !started.is_empty();
-        self.status.claimed = started;
-        for claim in waiting {
-            self.skip(claim.time, SkipReason::Concurrent);
-        }
-        for (position, instant) in wanted.into_iter().enumerate() {
-            self.claim(instant, false, busy && position == 0);
-        }
-    }
-
-    /// `Enqueue`: at most `missedRuns.limit` wait, the newest.
-    fn limit_waiting(&mut self) {
-        let limit = usize::try_from(self.snapshot.schedule.spec.missed_runs.limit).unwrap_or(0);
-        let idle = self.started() == 0;
-        let waiting = self.status.claimed.iter().filter(|claim| !claim.start).count();
-        // With nothing started the oldest does not wait: it starts in this very write.
-        let surplus = waiting.saturating_sub(limit + usize::from(idle));
-        let mut dropped = Vec::new();
-        self.status.claimed.retain(|claim| {
-            if claim.start || dropped.len() == surplus {
-                return true;
-            }
-            dropped.push(claim.time);
-            false
-        });
-        for instant in dropped {
-            self.skip(instant, SkipReason::Concurrent);
-        }
-    }
-
-    fn is_hand_made(&self, instant: IntendedTime) -> bool {
-        self.snapshot.occurrences.get(&instant).is_some_and(|o| o.spec.schedule_uid.is_none())
-    }
-
-    /// Claims the instant's occurrence, creating it first if it does not exist.
-    fn claim(&mut self, instant: IntendedTime, start: bool, replaces: bool) {
-        if self.status.claimed.len() >= MAX_CLAIMS {
-            self.skip(instant, SkipReason::Concurrent);
-            return;
-        }
-        let uid = match self.snapshot.occurrences.get(&instant) {
-            Some(occurrence) => occurrence.metadata.uid.clone().unwrap_or_default(),
-            None => {
-                self.plan.create.push(new_occurrence(&self.snapshot.schedule, instant));
-                String::new() // this draft is thrown away: the decision is made again with the uid
-            }
-        };
-        let schedule = &self.snapshot.schedule;
-        self.status.claimed.push(new_claim(schedule, instant, uid, start, replaces));
-        self.status.claimed.sort_by_key(|claim| claim.time);
-    }
-
-    /// Starts what waits: claims and hand-made occurrences, the oldest instant first.
-    fn start_next(&mut self) {
-        if self.snapshot.may_create.is_err() {
-            self.wake_after(CLOCK_RECHECK); // neither "due" nor "too late" can be told
-            return;
-        }
-        let mut asked: Vec<IntendedTime> = Vec::new();
-        for (instant, occurrence) in &self.snapshot.occurrences {
-            if !self.may_be_asked_for(*instant, occurrence) {
-                continue;
-            }
-            if instant.timestamp() > self.now {
-                self.wake(instant.timestamp());
-            } else {
-                asked.push(*instant);
-            }
-        }
-        if self.policy() == ConcurrencyPolicy::Allow {
-            for claim in &mut self.status.claimed {
-                claim.start = true;
-            }
-            for instant in asked {
-                if self.status.claimed.len() < MAX_CLAIMS {
-                    self.claim(instant, true, false);
-                }
-            }
-            return;
-        }
-        while self.started() == 0 {
-            let waiting = self.status.claimed.iter().map(|claim| claim.time).min();
-            let by_hand = asked.first().copied();
-            match (waiting, by_hand) {
-                (None, None) => return,
-                (Some(first), by_hand) if by_hand.is_none_or(|other| first <= other) => {
-                    self.start_claim(first);
-                }
-                (_, Some(instant)) => self.claim(instant, true, false),
-                (Some(first), None) => self.start_claim(first),
-            }
-        }
-    }
-
-    /// Whether this is a hand-made occurrence that waits for a claim.
-    fn may_be_asked_for(&self, instant: IntendedTime, occurrence: &MaintenanceOccurrence) -> bool {
-        occurrence.spec.schedule_uid.is_none()
-            && occurrence.spec.run.is_none()
-            && !occurrence.spec.cancel
-            && !is_terminal(occurrence)
-            && occurrence.metadata.deletion_timestamp.is_none()
-            && self.status.pruned_through.is_none_or(|through| instant > through)
-            && !self.status.claimed.iter().any(|claim| claim.time == instant)
-    }
-
-    /// Starts a waiting claim, or drops it if its deadline passed while it waited.
-    fn start_claim(&mut self, instant: IntendedTime) {
-        let planned = !self.is_hand_made(instant);
-        let late = planned
-            && start_deadline(&self.snapshot.schedule, instant).is_some_and(|end| self.now > end);
-        if late {
-            self.status.claimed.retain(|claim| claim.time != instant);
-            self.skip(instant, SkipReason::Deadline);
-            return;
-        }
-        for claim in self.status.claimed.iter_mut().filter(|claim| claim.time == instant) {
-            claim.start = true;
-        }
-    }
-
     /// Advances the mark, then removes what the stored mark covers.
     fn prune(&mut self) {
         let schedule = &self.snapshot.schedule;
@@ -620,12 +348,34 @@ impl<'a> Draft<'a> {
             conditions::condition(conditions::READY, *holds, reason, message, self.now, generation),
         );
         self.status.observed_generation = generation;
+        self.judge_run();
         let stored = schedule.status.clone().unwrap_or_default();
         if self.must_write(&stored) {
             self.status.lateness_seconds = self.newest_lateness().or(self.status.lateness_seconds);
             self.plan.status = Some(self.status);
         }
         self.plan
+    }
+
+    /// Whether the run would be accepted. What is due goes first: the write that claims it is followed
+    /// by another look.
+    fn judge_run(&mut self) {
+        let schedule = &self.snapshot.schedule;
+        match &self.snapshot.acceptance {
+            None => {
+                let stored = schedule.status.as_ref().map(|status| status.claimed.as_slice());
+                self.plan.ask_acceptance = stored.unwrap_or_default() == self.status.claimed
+                    && acceptance::must_ask(schedule, &self.snapshot.fence);
+            }
+            Some(answer) => {
+                let generation = schedule.metadata.generation;
+                let note = acceptance::record(&mut self.status, answer, self.now, generation);
+                self.plan.notes.extend(note);
+                if matches!(answer, Acceptance::NotYet { .. }) {
+                    self.wake_after(acceptance::ASK_AGAIN);
+                }
+            }
+        }
     }
 
     /// Whether there is anything to record. A schedule whose occurrences are all over is not
@@ -647,112 +397,12 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Started claims for what was prepared under an earlier life of the schedule.
-fn inherited_claims(snapshot: &Snapshot) -> Vec<Claim> {
-    let prepared = |o: &&MaintenanceOccurrence| {
-        !is_terminal(o)
-            && o.status.as_ref().is_some_and(|s| s.attempts.iter().any(|a| a.handle.is_some()))
-    };
-    snapshot
-        .occurrences
-        .values()
-        .filter(prepared)
-        .take(MAX_CLAIMS)
-        .map(|o| {
-            let uid = o.metadata.uid.clone().unwrap_or_default();
-            new_claim(&snapshot.schedule, o.spec.intended_time, uid, true, false)
-        })
-        .collect()
-}
-
-fn new_claim(
-    schedule: &MaintenanceSchedule,
-    instant: IntendedTime,
-    uid: String,
-    start: bool,
-    replaces: bool,
-) -> Claim {
-    let namespace = schedule.namespace().unwrap_or_default();
-    let work = WorkId::maintenance(&namespace, &schedule.name_any(), instant);
-    Claim {
-        time: instant,
-        start,
-        replaces,
-        uid,
-        run_key: work.maintenance_run_key(1),
-        action_class: schedule.spec.run.maintenance_class(),
-        http: schedule.spec.run.http.clone(),
-    }
-}
-
-/// The occurrence of an instant, as the operator creates it: inert until its uid is claimed.
-fn new_occurrence(schedule: &MaintenanceSchedule, instant: IntendedTime) -> MaintenanceOccurrence {
-    let name = schedule.name_any();
-    let mut occurrence = MaintenanceOccurrence::new(
-        &occurrence_name(&name, instant),
-        MaintenanceOccurrenceSpec {
-            schedule_name: name.clone(),
-            intended_time: instant,
-            schedule_uid: schedule.metadata.uid.clone(),
-            run: Some(schedule.spec.run.clone()),
-            cancel: false,
-            resolution: None,
-        },
-    );
-    occurrence.metadata.namespace = schedule.namespace();
-    occurrence.metadata.labels = Some(BTreeMap::from([(LABEL_SCHEDULE.to_owned(), name)]));
-    occurrence
-}
-
 /// Whether nothing more will happen to the occurrence.
 pub fn is_terminal(occurrence: &MaintenanceOccurrence) -> bool {
     occurrence.status.as_ref().and_then(|s| s.state).is_some_and(|state| state.is_terminal())
 }
 
-/// The range under which a claimed occurrence that ended without running is accounted for.
-fn skipped_for(occurrence: &MaintenanceOccurrence) -> Option<SkipReason> {
-    match occurrence.status.as_ref()?.reason.as_deref()? {
-        "Deadline" => Some(SkipReason::Deadline),
-        "NameConflict" => Some(SkipReason::NameConflict),
-        "CreateRefused" => Some(SkipReason::CreateRefused),
-        _ => None,
-    }
-}
-
-fn skip_event(reason: SkipReason) -> &'static str {
-    match reason {
-        SkipReason::Suspended => "InstantSuspended",
-        SkipReason::Missed => "InstantMissed",
-        SkipReason::Concurrent => "InstantConcurrent",
-        SkipReason::Deadline => "InstantPastDeadline",
-        SkipReason::Superseded => "InstantSuperseded",
-        SkipReason::QueueFull => "InstantQueueFull",
-        SkipReason::Deleted => "InstantDeleted",
-        SkipReason::CreateRefused => "InstantCreateRefused",
-        SkipReason::NameConflict => "InstantNameConflict",
-    }
-}
-
-fn skip_sentence(range: &SkippedRange) -> String {
-    let why = match range.reason {
-        SkipReason::Suspended => "the schedule was suspended",
-        SkipReason::Missed => {
-            "nothing could run it in time and spec.missedRuns does not catch it up"
-        }
-        SkipReason::Concurrent => "an earlier occurrence was not over (spec.concurrencyPolicy)",
-        SkipReason::Deadline => "spec.startingDeadlineSeconds passed",
-        SkipReason::Superseded => "a newer instant or an edit took its place",
-        SkipReason::QueueFull => "the report queue was full",
-        SkipReason::Deleted => "its occurrence was deleted, which cancels it",
-        SkipReason::CreateRefused => "the API server refused to create its occurrence",
-        SkipReason::NameConflict => "its name is taken by an object of someone else",
-    };
-    if range.count == 1 {
-        format!("the instant {} is not run: {why}", range.from)
-    } else {
-        format!("{} instants from {} to {} are not run: {why}", range.count, range.from, range.to)
-    }
-}
-
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_life;

@@ -22,6 +22,9 @@ use crate::{
     time::{LeaseClock, LeaseInstant},
 };
 
+/// What readiness waits for until the process has said what else it waits for.
+const PROCESS: &str = "process";
+
 /// What the process knows about its own health. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Health {
@@ -75,9 +78,17 @@ impl Heartbeat {
 }
 
 impl Health {
-    /// Alive, and ready as long as nothing is reported missing.
+    /// Alive, and not ready before [`Health::started`]: nobody may ask too early and be told that
+    /// nothing is missing.
     pub fn new(clock: LeaseClock, metrics: Arc<Metrics>) -> Self {
-        Self { shared: Arc::new(Shared { clock, metrics, state: Mutex::default() }) }
+        let health = Self { shared: Arc::new(Shared { clock, metrics, state: Mutex::default() }) };
+        health.missing(PROCESS, "the process is starting");
+        health
+    }
+
+    /// Everything that readiness waits for has been reported missing, or is there.
+    pub fn started(&self) {
+        self.present(PROCESS);
     }
 
     /// Readiness waits for `what`; the sentence says what to do about it.
@@ -133,7 +144,10 @@ mod tests {
 
     fn health() -> (Health, LeaseClock) {
         let clock = LeaseClock::driven(LeaseInstant::from_nanos(0));
-        (Health::new(clock.clone(), Arc::new(Metrics::new())), clock)
+        let health = Health::new(clock.clone(), Arc::new(Metrics::new()));
+        assert_eq!(health.why_not_ready(), ["process: the process is starting"]);
+        health.started();
+        (health, clock)
     }
 
     fn at(seconds: u64) -> LeaseInstant {

@@ -150,6 +150,7 @@ mod tests {
     async fn start() -> (Health, LeaseClock, SocketAddr, tokio::task::JoinHandle<()>) {
         let clock = LeaseClock::driven(LeaseInstant::from_nanos(0));
         let health = Health::new(clock.clone(), Arc::new(Metrics::new()));
+        health.started();
         let listener = bind((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = tokio::spawn(serve(health.clone(), listener));

@@ -168,3 +168,13 @@ async fn a_drain_that_hangs_does_not_hold_the_lease() {
     assert!(asked.elapsed() < DRAIN_TIMEOUT + secs(1));
     assert_eq!(lab.holder(), "");
 }
+
+#[tokio::test(start_paused = true)]
+async fn validity_counts_from_the_start_of_the_request() {
+    let lab = Lab::new();
+    lab.fake.set_latency(secs(1));
+    let replica = lab.start(10);
+    replica.leads().await;
+    let valid_for = replica.gate.valid_until().unwrap().since(lab.lease_clock.now());
+    assert!(valid_for > ms(4900) && valid_for < ms(5100), "6 s less 1 s: {valid_for:?}");
+}

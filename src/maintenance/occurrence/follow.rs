@@ -1,0 +1,256 @@
+//! An attempt is open: what the provider says of it, and when it is asked to stop.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{
+    Decision, RECORD_RELEASE_AFTER, RUNNING_INTERVAL, Standing, Step, View, WATCHFUL_INTERVAL,
+};
+use crate::{
+    api::{Attempt, AttemptOutcome, OccurrenceState, PodRef, Time},
+    maintenance::Note,
+    providers::{ProviderError, RunStatus, Waiting},
+};
+
+impl View<'_> {
+    pub(super) fn follow(&self, attempt: &Attempt) -> Decision {
+        if let Some(decision) = self.resolve(attempt) {
+            return decision;
+        }
+        let Some(answer) = &self.snapshot.answer else {
+            return Decision::step(Step::Ask { attempt: attempt.number });
+        };
+        match answer {
+            Err(ProviderError::Unreachable(why)) => self.unreachable(attempt, why),
+            Err(ProviderError::NotLeading) => Decision::wait(),
+            Err(ProviderError::Conflict(_)) => Decision::wait().wake_at(Some(self.now)),
+            Ok(answer) => self.answered(attempt, answer),
+        }
+    }
+
+    pub(super) fn answered(&self, attempt: &Attempt, answer: &RunStatus) -> Decision {
+        match answer {
+            RunStatus::Held => self.held(attempt),
+            RunStatus::Released { pod, waiting } => {
+                self.released(attempt, pod.as_ref(), waiting.as_ref())
+            }
+            RunStatus::Running { started, pod } => self.running(attempt, *started, pod.as_ref()),
+            RunStatus::Stopping => self.going_away(attempt),
+            RunStatus::StoppedByOthers { message } => {
+                self.stop(attempt, "SuspendedByOthers", message)
+            }
+            RunStatus::Succeeded { started, completed, result, result_lost } => {
+                let mut status =
+                    self.close(AttemptOutcome::Succeeded, *started, *completed, "Completed");
+                status.result.clone_from(result);
+                let (reason, message) = if *result_lost {
+                    ("ResultLost", "it succeeded; what it reported could not be read")
+                } else {
+                    ("Completed", "it ran and succeeded")
+                };
+                self.end_with(status, OccurrenceState::Succeeded, reason, message)
+            }
+            RunStatus::Failed { started, completed, reason, message, class } => {
+                self.failed(attempt, *started, *completed, reason, message, *class)
+            }
+            RunStatus::Absent => self.absent(attempt),
+            RunStatus::Unknown { reason, message } => self.unknown(attempt, reason, message),
+        }
+    }
+
+    /// Why the attempt should stop, if it should.
+    pub(super) fn stop_reason(
+        &self,
+        attempt: &Attempt,
+        started: Option<Timestamp>,
+    ) -> Option<(&'static str, String)> {
+        if self.snapshot.occurrence.spec.cancel {
+            return Some(("CancelRequested", "spec.cancel was set".to_owned()));
+        }
+        if matches!(self.snapshot.standing, Standing::Started { replaced: true, .. }) {
+            return Some(("Replaced", "a newer instant replaces it".to_owned()));
+        }
+        if !self.snapshot.trust_clock {
+            return None;
+        }
+        let run = self.status.run.as_ref()?;
+        match started {
+            None => {
+                let limit = i64::from(run.start_timeout());
+                let base = attempt.released_time.or(attempt.prepared_time)?;
+                (self.now.duration_since(base.0) >= SignedDuration::from_secs(limit)).then(|| {
+                    (
+                        "NeverStarted",
+                        format!("it did not start within {limit} s (run.startTimeoutSeconds)"),
+                    )
+                })
+            }
+            Some(started) => {
+                let limit = i64::from(run.timeout_seconds?);
+                (self.now.duration_since(started) >= SignedDuration::from_secs(limit)).then(|| {
+                    (
+                        "DeadlineExceeded",
+                        format!("it ran longer than {limit} s (run.timeoutSeconds)"),
+                    )
+                })
+            }
+        }
+    }
+
+    pub(super) fn held(&self, attempt: &Attempt) -> Decision {
+        let stop = if self.snapshot.occurrence.spec.cancel {
+            Some(("CancelRequested", "spec.cancel was set"))
+        } else {
+            match &self.snapshot.standing {
+                Standing::Started { replaced: true, .. } => {
+                    Some(("Replaced", "a newer instant replaces it"))
+                }
+                Standing::Ghost { .. } => {
+                    Some(("NotClaimed", "its claim was dropped before it was released"))
+                }
+                _ => None,
+            }
+        };
+        if attempt.stop_requested_time.is_some() || stop.is_some() {
+            let (reason, message) = stop.unwrap_or(("Stopped", "stopping was requested"));
+            return self.stop(attempt, reason, message);
+        }
+        match self.snapshot.standing {
+            Standing::Started { .. } | Standing::ScheduleGone if self.sealed() => {
+                Decision::step(Step::Release { attempt: attempt.number })
+            }
+            Standing::Started { .. } | Standing::ScheduleGone => self.seal(),
+            // Not decided in this term yet: the schedule is sealed first.
+            _ => Decision::wait(),
+        }
+    }
+
+    pub(super) fn released(
+        &self,
+        attempt: &Attempt,
+        pod: Option<&PodRef>,
+        waiting: Option<&Waiting>,
+    ) -> Decision {
+        if attempt.stop_requested_time.is_some() {
+            return self.stop(attempt, "Stopped", "stopping was requested");
+        }
+        let mut status = self.status.clone();
+        let mut reason = status.reason.clone().unwrap_or_default();
+        let mut message = status.message.clone().unwrap_or_default();
+        let base = attempt.released_time.or(attempt.prepared_time).map_or(self.now, |t| t.0);
+        if let Some(last) = status.attempts.last_mut() {
+            if pod.is_some() {
+                last.pod = pod.cloned();
+            }
+            let slow = self.now.duration_since(base) >= RECORD_RELEASE_AFTER;
+            if last.released_time.is_none() && slow {
+                last.released_time = Some(Time::new(self.now));
+                reason = "Released".to_owned();
+                message = "released; no container has started yet".to_owned();
+            }
+        }
+        // Said once: what keeps a pod waiting alternates (ErrImagePull, ImagePullBackOff).
+        if let Some(waiting) =
+            waiting.filter(|_| ["Prepared", "Released"].contains(&reason.as_str()))
+        {
+            (reason, message) = (waiting.reason.clone(), waiting.message.clone());
+        }
+        if let Some((stop, why)) = self.stop_reason(attempt, None) {
+            let known =
+                waiting.map(|w| format!("; {}: {}", w.reason, w.message)).unwrap_or_default();
+            return self.stop(attempt, stop, &format!("{why}{known}"));
+        }
+        self.move_to(status, OccurrenceState::Starting, &reason, &message)
+            .wake_at(self.after(WATCHFUL_INTERVAL))
+    }
+
+    /// It goes away: because it was asked to, or because someone else deletes it.
+    pub(super) fn going_away(&self, attempt: &Attempt) -> Decision {
+        if attempt.stop_requested_time.is_some() && !self.snapshot.cancelled {
+            return self.stop(attempt, "Stopped", "stopping was requested");
+        }
+        self.cancelling(attempt).wake_at(self.after(WATCHFUL_INTERVAL))
+    }
+
+    pub(super) fn running(
+        &self,
+        attempt: &Attempt,
+        started: Timestamp,
+        pod: Option<&PodRef>,
+    ) -> Decision {
+        let mut status = self.status.clone();
+        let intended = self.snapshot.occurrence.spec.intended_time.timestamp();
+        let first = attempt.number == 1;
+        if let Some(last) = status.attempts.last_mut() {
+            last.start_time.get_or_insert(Time::new(started));
+            if pod.is_some() {
+                last.pod = pod.cloned();
+            }
+            last.outcome = None;
+            last.unreachable_since_time = None;
+        }
+        if first && status.lateness_seconds.is_none() {
+            status.lateness_seconds = Some(started.duration_since(intended).as_secs().max(0));
+        }
+        if attempt.stop_requested_time.is_some() {
+            return self.stop(attempt, "Stopped", "stopping was requested");
+        }
+        let changed = status != self.status || self.state != OccurrenceState::Running;
+        // The start and the pod are recorded first: they are the proof that a stop needs later.
+        if changed {
+            return self.move_to(status, OccurrenceState::Running, "Running", "");
+        }
+        if let Some((reason, message)) = self.stop_reason(attempt, Some(started)) {
+            return self.stop(attempt, reason, &message);
+        }
+        let timeout = self.status.run.as_ref().and_then(|run| run.timeout_seconds);
+        let ends =
+            timeout.and_then(|s| started.checked_add(SignedDuration::from_secs(i64::from(s))).ok());
+        Decision::wait().wake_at(self.after(RUNNING_INTERVAL)).wake_at(ends)
+    }
+
+    /// First records the wish to stop in the sealed parent, then asks the provider.
+    pub(super) fn stop(&self, attempt: &Attempt, reason: &str, message: &str) -> Decision {
+        if attempt.stop_requested_time.is_none() {
+            let mut status = self.status.clone();
+            if let Some(last) = status.attempts.last_mut() {
+                last.stop_requested_time = Some(Time::new(self.now));
+                last.stop_reason = Some(reason.to_owned());
+            }
+            return self
+                .move_to(status, OccurrenceState::Cancelling, reason, message)
+                .note(Note::normal("Stopping", message));
+        }
+        if !self.sealed() {
+            return self.seal();
+        }
+        if self.snapshot.cancelled {
+            return self.cancelling(attempt).wake_at(self.after(WATCHFUL_INTERVAL));
+        }
+        Decision::step(Step::Cancel { attempt: attempt.number, recorded: false })
+    }
+
+    /// Stopping is under way: the state says so.
+    pub(super) fn cancelling(&self, attempt: &Attempt) -> Decision {
+        if self.state == OccurrenceState::Cancelling || attempt.stop_requested_time.is_none() {
+            return Decision::wait();
+        }
+        let reason = attempt.stop_reason.clone().unwrap_or_default();
+        self.move_to(self.status.clone(), OccurrenceState::Cancelling, &reason, "being stopped")
+    }
+
+    pub(super) fn absent(&self, attempt: &Attempt) -> Decision {
+        if attempt.stop_requested_time.is_some() {
+            return self.stopped(attempt, None, None);
+        }
+        if self.state == OccurrenceState::Unresolved && self.snapshot.occurrence.spec.cancel {
+            return self.stopped(attempt, None, None);
+        }
+        let status = self.close(AttemptOutcome::Failed, None, None, "Deleted");
+        self.end_with(
+            status,
+            OccurrenceState::Failed,
+            "Deleted",
+            "what ran it was deleted by someone else",
+        )
+    }
+}

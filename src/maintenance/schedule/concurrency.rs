@@ -1,0 +1,172 @@
+//! Which claims start, wait, or give way.
+
+use super::{CLOCK_RECHECK, Draft, is_terminal, new_claim, new_occurrence, start_deadline};
+use crate::{
+    api::{Claim, ConcurrencyPolicy, MAX_CLAIMS, MaintenanceOccurrence},
+    time::{IntendedTime, skipped::SkipReason},
+};
+
+impl Draft<'_> {
+    /// Applies the concurrency policy to the instants of one plan, oldest first.
+    pub(super) fn claim_wanted(&mut self, wanted: Vec<IntendedTime>) {
+        match self.policy() {
+            ConcurrencyPolicy::Allow => {
+                for instant in wanted {
+                    self.claim(instant, true, false);
+                }
+            }
+            ConcurrencyPolicy::Forbid => {
+                let busy = !self.status.claimed.is_empty();
+                for instant in wanted {
+                    if busy && self.is_hand_made(instant) {
+                        continue; // it waits for its turn, it is never Concurrent
+                    }
+                    if busy {
+                        self.skip(instant, SkipReason::Concurrent);
+                    } else {
+                        // The first starts, the others of this plan follow one after another.
+                        self.claim(instant, false, false);
+                    }
+                }
+            }
+            ConcurrencyPolicy::Replace => self.claim_replacing(wanted),
+            ConcurrencyPolicy::Enqueue => {
+                for instant in wanted {
+                    self.claim(instant, false, false);
+                }
+                self.limit_waiting();
+            }
+        }
+    }
+
+    /// `Replace`: what waits gives way, what runs is replaced by the first of the new ones.
+    pub(super) fn claim_replacing(&mut self, wanted: Vec<IntendedTime>) {
+        if wanted.is_empty() {
+            return;
+        }
+        let (started, waiting): (Vec<Claim>, Vec<Claim>) =
+            std::mem::take(&mut self.status.claimed).into_iter().partition(|claim| claim.start);
+        let busy = !started.is_empty();
+        self.status.claimed = started;
+        for claim in waiting {
+            self.skip(claim.time, SkipReason::Concurrent);
+        }
+        for (position, instant) in wanted.into_iter().enumerate() {
+            self.claim(instant, false, busy && position == 0);
+        }
+    }
+
+    /// `Enqueue`: at most `missedRuns.limit` wait, the newest.
+    pub(super) fn limit_waiting(&mut self) {
+        let limit = usize::try_from(self.snapshot.schedule.spec.missed_runs.limit).unwrap_or(0);
+        let idle = self.started() == 0;
+        let waiting = self.status.claimed.iter().filter(|claim| !claim.start).count();
+        // With nothing started the oldest does not wait: it starts in this very write.
+        let surplus = waiting.saturating_sub(limit + usize::from(idle));
+        let mut dropped = Vec::new();
+        self.status.claimed.retain(|claim| {
+            if claim.start || dropped.len() == surplus {
+                return true;
+            }
+            dropped.push(claim.time);
+            false
+        });
+        for instant in dropped {
+            self.skip(instant, SkipReason::Concurrent);
+        }
+    }
+
+    pub(super) fn is_hand_made(&self, instant: IntendedTime) -> bool {
+        self.snapshot.occurrences.get(&instant).is_some_and(|o| o.spec.schedule_uid.is_none())
+    }
+
+    /// Claims the instant's occurrence, creating it first if it does not exist.
+    pub(super) fn claim(&mut self, instant: IntendedTime, start: bool, replaces: bool) {
+        if self.status.claimed.len() >= MAX_CLAIMS {
+            self.skip(instant, SkipReason::Concurrent);
+            return;
+        }
+        let uid = match self.snapshot.occurrences.get(&instant) {
+            Some(occurrence) => occurrence.metadata.uid.clone().unwrap_or_default(),
+            None => {
+                self.plan.create.push(new_occurrence(&self.snapshot.schedule, instant));
+                String::new() // this draft is thrown away: the decision is made again with the uid
+            }
+        };
+        let schedule = &self.snapshot.schedule;
+        self.status.claimed.push(new_claim(schedule, instant, uid, start, replaces));
+        self.status.claimed.sort_by_key(|claim| claim.time);
+    }
+
+    /// Starts what waits: claims and hand-made occurrences, the oldest instant first.
+    pub(super) fn start_next(&mut self) {
+        if self.snapshot.may_create.is_err() {
+            self.wake_after(CLOCK_RECHECK); // neither "due" nor "too late" can be told
+            return;
+        }
+        let mut asked: Vec<IntendedTime> = Vec::new();
+        for (instant, occurrence) in &self.snapshot.occurrences {
+            if !self.may_be_asked_for(*instant, occurrence) {
+                continue;
+            }
+            if instant.timestamp() > self.now {
+                self.wake(instant.timestamp());
+            } else {
+                asked.push(*instant);
+            }
+        }
+        if self.policy() == ConcurrencyPolicy::Allow {
+            for claim in &mut self.status.claimed {
+                claim.start = true;
+            }
+            for instant in asked {
+                if self.status.claimed.len() < MAX_CLAIMS {
+                    self.claim(instant, true, false);
+                }
+            }
+            return;
+        }
+        while self.started() == 0 {
+            let waiting = self.status.claimed.iter().map(|claim| claim.time).min();
+            let by_hand = asked.first().copied();
+            match (waiting, by_hand) {
+                (None, None) => return,
+                (Some(first), by_hand) if by_hand.is_none_or(|other| first <= other) => {
+                    self.start_claim(first);
+                }
+                (_, Some(instant)) => self.claim(instant, true, false),
+                (Some(first), None) => self.start_claim(first),
+            }
+        }
+    }
+
+    /// Whether this is a hand-made occurrence that waits for a claim.
+    pub(super) fn may_be_asked_for(
+        &self,
+        instant: IntendedTime,
+        occurrence: &MaintenanceOccurrence,
+    ) -> bool {
+        occurrence.spec.schedule_uid.is_none()
+            && occurrence.spec.run.is_none()
+            && !occurrence.spec.cancel
+            && !is_terminal(occurrence)
+            && occurrence.metadata.deletion_timestamp.is_none()
+            && self.status.pruned_through.is_none_or(|through| instant > through)
+            && !self.status.claimed.iter().any(|claim| claim.time == instant)
+    }
+
+    /// Starts a waiting claim, or drops it if its deadline passed while it waited.
+    pub(super) fn start_claim(&mut self, instant: IntendedTime) {
+        let planned = !self.is_hand_made(instant);
+        let late = planned
+            && start_deadline(&self.snapshot.schedule, instant).is_some_and(|end| self.now > end);
+        if late {
+            self.status.claimed.retain(|claim| claim.time != instant);
+            self.skip(instant, SkipReason::Deadline);
+            return;
+        }
+        for claim in self.status.claimed.iter_mut().filter(|claim| claim.time == instant) {
+            claim.start = true;
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Whole replicas against a small API server, in virtual time.
+
+use std::{sync::Arc, time::Duration};
+
+use http::Method;
+use serde_json::{Value, json};
+use tokio::{sync::oneshot, task::JoinHandle, time::sleep};
+
+use super::*;
+use crate::{
+    api,
+    authority::{Entropy, LostReason},
+    cluster::{Clients, fake::FakeApi},
+    providers::simulated::InProcess,
+    telemetry::{Health, Metrics},
+    time::{LeaseClock, LeaseInstant, WallClock},
+};
+
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/ops/leases/punctual";
+const SCHEDULES: &str = "/apis/punctual.dev/v1alpha1/namespaces/docs/maintenanceschedules";
+const OCCURRENCES: &str = "/apis/punctual.dev/v1alpha1/namespaces/docs/maintenanceoccurrences";
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// An API server and the true time, which every replica's clocks follow.
+struct Lab {
+    fake: FakeApi,
+    lease_clock: LeaseClock,
+    wall_clock: WallClock,
+    ticker: JoinHandle<()>,
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.ticker.abort();
+    }
+}
+
+impl Lab {
+    fn without_crds() -> Self {
+        let fake = FakeApi::new();
+        fake.set_latency(Duration::from_millis(3));
+        let lease_clock = LeaseClock::driven(LeaseInstant::from_nanos(0));
+        let start = "2026-11-29T01:58:30Z".parse().unwrap();
+        let wall_clock = WallClock::driven(start);
+        fake.show_date(&wall_clock);
+        let (lease, wall) = (lease_clock.clone(), wall_clock.clone());
+        let ticker = tokio::spawn(async move {
+            let tick = Duration::from_millis(10);
+            for ticks in 1.. {
+                sleep(tick).await;
+                lease.set(LeaseInstant::from_nanos(0).after(tick * ticks));
+                wall.set(start + tick * ticks);
+            }
+        });
+        Self { fake, lease_clock, wall_clock, ticker }
+    }
+
+    fn new() -> Self {
+        let lab = Self::without_crds();
+        lab.install_crds();
+        lab
+    }
+
+    fn install_crds(&self) {
+        for crd in api::crds() {
+            self.fake.put(CRDS, serde_json::to_value(crd).unwrap());
+        }
+    }
+
+    fn start(&self, name: &str) -> Running {
+        let config = Config {
+            replica: name.to_owned(),
+            pod_uid: None,
+            lease_namespace: "ops".into(),
+            lease_name: "punctual".into(),
+            lease_seconds: 3,
+            watch_namespaces: vec![],
+            health_address: None,
+            allow_simulated: true,
+            max_clock_skew: secs(5),
+            epoch_offset: 0,
+            orphan_retention: secs(24 * 3600),
+            concurrency: 4,
+        };
+        let metrics = Arc::new(Metrics::new());
+        let health = Health::new(self.lease_clock.clone(), Arc::clone(&metrics));
+        let seed = name.bytes().map(u64::from).sum();
+        let simulated =
+            InProcess::new(name.to_owned(), self.lease_clock.clone(), self.wall_clock.clone());
+        let parts = Parts {
+            clients: Clients::single(self.fake.client()),
+            lease_clock: self.lease_clock.clone(),
+            wall_clock: self.wall_clock.clone(),
+            entropy: Entropy::seeded(seed),
+            health: health.clone(),
+            simulated: Some(Arc::new(simulated)),
+            watchdog_exit: None,
+        };
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(async move {
+            let stop = async move {
+                let _ = stopped.await;
+            };
+            run(config, parts, stop).await.unwrap()
+        });
+        Running { health, metrics, stop: Some(stop), task }
+    }
+
+    /// The name of the replica that holds the Lease.
+    fn holder(&self) -> Option<String> {
+        let lease = self.fake.stored(LEASE)?;
+        let holder = lease["spec"]["holderIdentity"].as_str()?;
+        Some(holder.split('/').next()?.to_owned()).filter(|name| !name.is_empty())
+    }
+
+    async fn until(&self, what: &str, holds: impl Fn() -> bool) {
+        for _ in 0..60_000 {
+            if holds() {
+                return;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+        panic!("not within ten minutes: {what}");
+    }
+
+    fn events(&self) -> Vec<Value> {
+        let posts = self.fake.log().into_iter().filter(|entry| entry.method == Method::POST);
+        posts.filter(|post| post.path.ends_with("/events")).map(|post| post.body).collect()
+    }
+
+    fn told(&self, reason: &str) -> bool {
+        self.events().iter().any(|event| event["reason"] == reason)
+    }
+}
+
+struct Running {
+    health: Health,
+    metrics: Arc<Metrics>,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<Exit>,
+}
+
+impl Running {
+    fn ask_to_stop(&mut self) {
+        drop(self.stop.take());
+    }
+
+    fn shows(&self, line: &str) -> bool {
+        self.metrics.encode().lines().any(|shown| shown == line)
+    }
+
+    fn is_ready(&self) -> bool {
+        self.health.why_not_ready().is_empty()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_runs_what_is_due_and_records_the_outcome() {
+    let lab = Lab::new();
+    lab.fake.put(
+        SCHEDULES,
+        json!({
+            "apiVersion": "punctual.dev/v1alpha1", "kind": "MaintenanceSchedule",
+            "metadata": {
+                "name": "nightly", "namespace": "docs", "generation": 1,
+                "creationTimestamp": "2026-11-29T01:58:00Z",
+            },
+            "spec": {
+                "schedule": "0 2 * * *",
+                "run": {"actionClass": "Fenced", "simulated": {"durationSeconds": 5}},
+            },
+        }),
+    );
+    let replica = lab.start("r0");
+    let occurrence = format!("{OCCURRENCES}/nightly-202611290200");
+    lab.until("the occurrence succeeded", || {
+        lab.fake.stored(&occurrence).is_some_and(|o| o["status"]["state"] == "Succeeded")
+    })
+    .await;
+    let stored = lab.fake.stored(&occurrence).unwrap();
+    assert_eq!(stored["status"]["attempts"].as_array().unwrap().len(), 1);
+    let epoch = stored["status"]["fence"]["epoch"].as_i64().unwrap();
+    assert!(replica.shows(&format!("punctual_epoch {epoch}")));
+    assert!(replica.shows("punctual_lateness_seconds_count 1"));
+    assert!(replica.is_ready() && replica.health.why_not_alive().is_empty());
+    assert!(lab.told("Leading"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn asked_to_stop_a_leader_hands_over_and_a_standby_leads_at_once() {
+    let lab = Lab::new();
+    let mut first = lab.start("r0");
+    lab.until("r0 leads", || lab.holder().as_deref() == Some("r0")).await;
+    let second = lab.start("r1");
+    lab.until("the standby is ready", || second.is_ready()).await;
+    sleep(secs(5)).await;
+    assert!(second.shows("punctual_leader 0") && second.is_ready(), "ready while standing by");
+    first.ask_to_stop();
+    let asked = tokio::time::Instant::now();
+    lab.until("r1 leads", || lab.holder().as_deref() == Some("r1")).await;
+    assert!(asked.elapsed() < Duration::from_millis(300), "{:?}", asked.elapsed());
+    assert_eq!(first.task.await.unwrap(), Exit::Stopped);
+    assert!(lab.told("Stopped"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn asked_to_stop_a_follower_ends_at_once_and_leaves_the_lease_alone() {
+    let lab = Lab::new();
+    let _leader = lab.start("r0");
+    lab.until("r0 leads", || lab.holder().as_deref() == Some("r0")).await;
+    let mut follower = lab.start("r1");
+    lab.until("the standby is ready", || follower.is_ready()).await;
+    follower.ask_to_stop();
+    assert_eq!(follower.task.await.unwrap(), Exit::Stopped);
+    sleep(secs(10)).await;
+    assert_eq!(lab.holder().as_deref(), Some("r0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_fence_a_replica_is_alive_not_ready_and_does_not_campaign() {
+    let lab = Lab::without_crds();
+    let replica = lab.start("r0");
+    sleep(secs(60)).await;
+    let why = replica.health.why_not_ready().join("\n");
+    assert!(why.contains("maintenanceschedules.punctual.dev is not installed"), "{why}");
+    assert!(replica.health.why_not_alive().is_empty(), "a restart installs no CRD");
+    assert!(replica.shows("punctual_crd_missing{crd=\"maintenanceschedules.punctual.dev\"} 1"));
+    assert!(replica.shows("punctual_fence_enforced 0"));
+    assert_eq!(lab.holder(), None);
+    let told = lab.events().iter().filter(|e| e["reason"] == "FenceNotEnforced").count();
+    assert_eq!(told, 1, "one event, however often it was asked");
+    lab.install_crds();
+    let installed = tokio::time::Instant::now();
+    lab.until("r0 leads", || replica.shows("punctual_leader 1")).await;
+    assert!(installed.elapsed() < secs(10), "{:?}", installed.elapsed());
+    lab.until("r0 is ready", || replica.is_ready()).await;
+    assert!(replica.shows("punctual_crd_missing{crd=\"maintenanceschedules.punctual.dev\"} 0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_whose_fence_was_taken_away_is_not_ready_and_does_not_take_over() {
+    let lab = Lab::new();
+    let leader = lab.start("r0");
+    lab.until("r0 leads", || lab.holder().as_deref() == Some("r0")).await;
+    let standby = lab.start("r1");
+    lab.until("the standby is ready", || standby.is_ready()).await;
+    lab.fake.edit(&format!("{CRDS}/maintenanceoccurrences.punctual.dev"), |crd| {
+        let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        schema.as_object_mut().unwrap().remove("x-kubernetes-validations");
+    });
+    lab.until("the standby noticed", || !standby.is_ready()).await;
+    leader.task.abort();
+    sleep(secs(60)).await;
+    assert!(standby.shows("punctual_leader 0"), "no fence, no campaign");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_does_not_answer_makes_no_standby_unready() {
+    let lab = Lab::new();
+    let _leader = lab.start("r0");
+    lab.until("r0 leads", || lab.holder().as_deref() == Some("r0")).await;
+    let standby = lab.start("r1");
+    lab.until("the standby is ready", || standby.is_ready()).await;
+    for _ in 0..4 {
+        lab.fake.fault(
+            Method::POST,
+            "maintenanceoccurrences",
+            crate::cluster::fake::Fault::Refuse(503, "ServiceUnavailable"),
+        );
+    }
+    lab.until("it asked again", || lab.fake.faults_left() < 4).await;
+    sleep(secs(1)).await;
+    assert!(standby.is_ready(), "{:?}", standby.health.why_not_ready());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_given_to_somebody_else_ends_the_leader_for_good() {
+    let lab = Lab::new();
+    let replica = lab.start("r0");
+    lab.until("r0 leads", || replica.shows("punctual_leader 1")).await;
+    lab.fake.edit(LEASE, |lease| {
+        lease["spec"]["holderIdentity"] = json!("somebody/else");
+        lease["metadata"]["annotations"]["punctual.dev/nonce"] = json!("else");
+    });
+    let metrics = Arc::clone(&replica.metrics);
+    let exit = replica.task.await.unwrap();
+    assert!(matches!(exit, Exit::Lost(LostReason::Taken { .. })), "{exit:?}");
+    assert!(metrics.encode().contains("punctual_leader 0\n"));
+    assert!(lab.told("LeadershipLost"));
+    assert_eq!(lab.holder().as_deref(), Some("somebody"), "what others wrote stays");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_killed_replica_sends_nothing_more() {
+    let lab = Lab::new();
+    let replica = lab.start("r0");
+    lab.until("r0 leads", || replica.shows("punctual_leader 1")).await;
+    replica.task.abort();
+    sleep(Duration::from_millis(50)).await; // what was on its way arrives
+    lab.fake.clear_log();
+    sleep(secs(120)).await;
+    assert!(lab.fake.log().is_empty(), "{:?}", lab.fake.log().first());
+    assert_eq!(lab.holder().as_deref(), Some("r0"), "nothing is given back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn clocks_that_differ_are_told_once_and_again_when_they_agree() {
+    let lab = Lab::new();
+    let replica = lab.start("r0");
+    lab.until("r0 leads", || replica.shows("punctual_leader 1")).await;
+    let wrong = WallClock::driven("2026-11-29T03:00:00Z".parse().unwrap());
+    lab.fake.show_date(&wrong);
+    lab.until("it is told", || lab.told("ClockSkew")).await;
+    assert!(replica.shows("punctual_clock_ok 0"));
+    sleep(secs(10)).await;
+    lab.fake.show_date(&lab.wall_clock);
+    lab.until("it is told", || lab.told("ClocksAgree")).await;
+    assert!(replica.shows("punctual_clock_ok 1"));
+    assert_eq!(lab.events().iter().filter(|e| e["reason"] == "ClockSkew").count(), 1);
+}
