@@ -21,7 +21,12 @@ fn failed_is_no_proof() {
         ),
         (
             "its pod is still there and runs, its node is Ready",
-            case().job(&policy).pod(&running()).ready("n1", "u1").absent_for(600),
+            case()
+                .job(&policy)
+                .pod(&running())
+                .recorded("pod-1", "n1", Some("u1"))
+                .ready("n1", "u1")
+                .stop_requested(),
             "Unknown EndNotSeen",
         ),
         ("its pod vanished, its node was not read", gone(), "Unknown EndNotSeen"),
