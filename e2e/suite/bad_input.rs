@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::steps::{
     SOON, by_hand, condition, in_state, message_of, minutes_ago, not_soon, operator, patch,
-    runs_of, schedule, state_of, trigger, try_patch,
+    punctual, runs_of, schedule, state_of, trigger, try_patch,
 };
 use crate::bed::{
     error::BedError,
