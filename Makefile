@@ -18,7 +18,7 @@ SUITES := $(shell awk 'BEGIN { RS = "" } /\[\[test\]\]/ && !/"e2e\// { sub(/.*\[
 SUITE_FLAGS := $(addprefix --test ,$(SUITES))
 STAGE := hack/stage
 
-.PHONY: help demo test check deny gen e2e tools bench
+.PHONY: help demo test check deny gen e2e tools guards bench
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -37,6 +37,7 @@ test: ## everything: builds the test bed, then unit tests, repository rules, cas
 
 check: ## before every commit: format, lints, unit tests, repository rules and cases; no cluster
 	@$(STAGE) format $(CARGO) fmt --check
+	@$(STAGE) guards hack/guards --check
 	@$(STAGE) clippy $(CARGO) clippy --locked --all-targets -- -D warnings
 	@$(STAGE) unit $(CARGO) test --locked --lib
 	@$(STAGE) suites $(CARGO) test --locked --no-fail-fast $(SUITE_FLAGS)
@@ -53,6 +54,9 @@ e2e: ## only the suite on a real API server; FILTER=name runs one scenario
 
 tools: ## build the programs of the test bed (kube-apiserver, etcd, kubectl, helm, kwok)
 	@$(STAGE) tools e2e/tools/build
+
+guards: ## take every guard away and see which test goes red; writes docs/reference/guards.md (half an hour)
+	@$(STAGE) guards hack/guards
 
 bench: ## benchmarks
 	@$(STAGE) bench $(CARGO) bench --locked

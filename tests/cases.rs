@@ -58,6 +58,27 @@ fn utc(listed: &Value) -> Vec<&str> {
     listed.iter().map(|one| one["utc"].as_str().expect("text")).collect()
 }
 
+/// A time zone file (RFC 9636) that says "UTC, always".
+const ALWAYS_UTC: &[u8] = b"TZif\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
+    \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\x04\
+    \0\0\0\0\0\0UTC\0";
+
+#[test]
+fn zones_come_from_the_binary_and_not_from_the_machine() {
+    let machine = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("zones-of-the-machine");
+    std::fs::create_dir_all(machine.join("Europe")).expect("a folder of our own");
+    std::fs::write(machine.join("Europe/Berlin"), ALWAYS_UTC).expect("a folder of our own");
+    let output = Command::new(env!("CARGO_BIN_EXE_punctual"))
+        .env("TZDIR", &machine)
+        .env("TZ", "America/New_York")
+        .args(["next", "--schedule", "30 2 * * *", "--time-zone", "Europe/Berlin"])
+        .args(["--from", "2026-01-10T00:00:00Z", "--count", "1", "-o", "json"])
+        .output()
+        .expect("the binary ends");
+    let listed = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(utc(&listed), ["2026-01-10T01:30:00Z"]);
+}
+
 #[test]
 fn next_lists_the_instants_of_every_case() {
     let mut cases = 0;

@@ -135,12 +135,70 @@ fn build(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+        time::timeout,
+    };
+
     use super::*;
 
     #[tokio::test]
     async fn clients_are_built_without_touching_the_network() {
         let config = Config::new("https://127.0.0.1:1".parse().unwrap());
         assert!(Clients::new(&config, Duration::from_millis(1400)).is_ok());
+    }
+
+    /// A server that hands each connection to `answer` and counts them, and a configuration for it.
+    async fn server(answer: &'static [u8]) -> (Config, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let config =
+            Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&requests);
+        tokio::spawn(async move {
+            let mut silent = Vec::new();
+            while let Ok((mut socket, _)) = listener.accept().await {
+                let mut request = [0; 4096];
+                let _ = socket.read(&mut request).await;
+                counted.fetch_add(1, Ordering::SeqCst);
+                match answer {
+                    [] => silent.push(socket),
+                    answer => drop(socket.write_all(answer).await),
+                }
+            }
+        });
+        (config, requests)
+    }
+
+    fn get() -> http::Request<Vec<u8>> {
+        http::Request::get("/version").body(Vec::new()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn no_connection_repeats_a_request_by_itself() {
+        let busy =
+            b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        let (config, requests) = server(busy).await;
+        let clients = Clients::new(&config, Duration::from_millis(1400)).unwrap();
+        for (number, client) in [clients.work, clients.watch, clients.lease].iter().enumerate() {
+            client.request_text(get()).await.unwrap_err();
+            assert_eq!(requests.load(Ordering::SeqCst), number + 1);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_lease_connection_waits_no_longer_than_one_attempt() {
+        let (config, _requests) = server(b"").await;
+        let clients = Clients::new(&config, Duration::from_millis(200)).unwrap();
+        // Far above the attempt, far below the other connections' patience.
+        let ended = timeout(Duration::from_secs(10), clients.lease.request_text(get())).await;
+        ended.expect("the socket gives up by itself").unwrap_err();
     }
 
     #[test]

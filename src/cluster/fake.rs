@@ -373,13 +373,18 @@ impl World {
         let label = query_value(query, "labelSelector");
         let (label, value) =
             label.as_deref().and_then(|text| text.split_once('=')).unwrap_or_default();
-        let name = query_value(query, "fieldSelector");
+        let field = query_value(query, "fieldSelector");
         let shown: Vec<&Value> = self
             .objects
             .iter()
             .filter(|(of, _)| path.shows(of))
-            .filter(|(of, _)| {
-                name.as_ref().is_none_or(|n| *n == format!("metadata.name={}", of.name))
+            .filter(|(of, object)| {
+                field.as_deref().is_none_or(|field| {
+                    match field.strip_prefix("spec.scheduleName=") {
+                        Some(schedule) => object["spec"]["scheduleName"] == schedule,
+                        None => field == format!("metadata.name={}", of.name),
+                    }
+                })
             })
             .map(|(_, object)| object)
             .filter(|object| label.is_empty() || object["metadata"]["labels"][label] == value)

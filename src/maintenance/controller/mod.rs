@@ -297,3 +297,6 @@ fn lock(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
 fn backoff() -> Arc<ObjectBackoff> {
     Arc::new(ObjectBackoff::new(retry::RECONCILE))
 }
+
+#[cfg(test)]
+mod tests;

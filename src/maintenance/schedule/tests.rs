@@ -177,6 +177,13 @@ fn a_due_instant_is_created_inert_then_claimed_in_one_write() {
 }
 
 #[test]
+fn the_version_of_the_zones_is_in_the_status() {
+    let mut driver = Driver::policy("Forbid");
+    driver.run("2026-01-01T01:00:00Z");
+    assert_eq!(driver.status().tzdb_version.as_deref(), Some(crate::time::tzdb_version()));
+}
+
+#[test]
 fn nothing_is_written_when_nothing_changed() {
     let mut driver = Driver::policy("Forbid");
     let writes = driver.writes;

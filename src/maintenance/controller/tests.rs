@@ -1,0 +1,228 @@
+//! Single passes against a small API server, with caches that hold what each test puts into them.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    authority::{
+        ClockGuard, Elector, Entropy, LeaseConfig, Setup as Election, Term,
+        config::DEFAULT_DURATION,
+    },
+    cluster::{
+        Clients, NoObserver,
+        fake::{FakeApi, Logged},
+    },
+    providers::job::JobProvider,
+    time::{LeaseClock, LeaseInstant},
+};
+
+const SCHEDULES: &str = "/apis/punctual.dev/v1alpha1/namespaces/docs/maintenanceschedules";
+const OCCURRENCES: &str = "/apis/punctual.dev/v1alpha1/namespaces/docs/maintenanceoccurrences";
+const SCHEDULE: &str = "/apis/punctual.dev/v1alpha1/namespaces/docs/maintenanceschedules/nightly";
+const OCCURRENCE: &str =
+    "/apis/punctual.dev/v1alpha1/namespaces/docs/maintenanceoccurrences/nightly-202611290200";
+/// The instant of that occurrence.
+const INSTANT: &str = "2026-11-29T02:00:00Z";
+
+/// A leader in term 50 at five seconds past the instant.
+struct Scene {
+    fake: FakeApi,
+    controller: Controller,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let fake = FakeApi::new();
+        let lease_clock = LeaseClock::driven(LeaseInstant::from_nanos(0));
+        let wall = WallClock::driven("2026-11-29T02:00:05Z".parse().unwrap());
+        let gate = Gate::new(lease_clock.clone());
+        gate.open(&Term { epoch: 50, nonce: "mine".into() }, LeaseInstant::from_nanos(1));
+        let clients = Clients::single(fake.client());
+        let lease = clients.lease(ObjectKey::new("ops", "punctual"), Duration::from_secs(1));
+        let (_, elector) = Elector::new(Election {
+            lease: lease.clone(),
+            config: LeaseConfig::new(DEFAULT_DURATION, 0).unwrap(),
+            pod: "pod".into(),
+            gate: gate.clone(),
+            lease_clock: lease_clock.clone(),
+            wall_clock: wall.clone(),
+            clocks: ClockGuard::new(
+                lease_clock.clone(),
+                wall.clone(),
+                Duration::from_secs(5),
+                |_, _| {},
+            ),
+            entropy: Entropy::seeded(1),
+        });
+        let metrics = Arc::new(Metrics::new());
+        let events = EventQueue::new(Arc::clone(&metrics));
+        let wiring = Wiring::new(&events, &metrics);
+        let writer = Arc::new(clients.writer(NoObserver));
+        let (jobs, sightings) = wiring.runs();
+        let job =
+            JobProvider::new(clients.reader(), Arc::clone(&writer), jobs, sightings, lease_clock);
+        let controller = wiring.controller(Deps {
+            gate,
+            quarantine: Arc::new(Quarantine::new(lease, elector, 0)),
+            reader: clients.reader(),
+            writer,
+            wall,
+            providers: Providers::new(job, None),
+            may_create: Arc::new(|| Ok(())),
+            events,
+            metrics,
+            orphan_retention: Duration::from_secs(3600),
+            concurrency: 1,
+        });
+        Self { fake, controller }
+    }
+
+    /// Stores a schedule of 02:00 with this status.
+    fn put_schedule(&self, status: &Value) -> MaintenanceSchedule {
+        let object = json!({
+            "apiVersion": "punctual.dev/v1alpha1", "kind": "MaintenanceSchedule",
+            "metadata": {"name": "nightly", "creationTimestamp": "2026-11-29T01:30:00Z"},
+            "spec": {"schedule": "0 2 * * *", "run": {"job": {"template": {}}}},
+            "status": status,
+        });
+        serde_json::from_value(self.fake.put(SCHEDULES, object)).unwrap()
+    }
+
+    fn put_occurrence(&self, schedule_uid: Option<&str>) -> MaintenanceOccurrence {
+        let object = json!({
+            "apiVersion": "punctual.dev/v1alpha1", "kind": "MaintenanceOccurrence",
+            "metadata": {"name": "nightly-202611290200"},
+            "spec": {
+                "scheduleName": "nightly", "intendedTime": INSTANT, "scheduleUID": schedule_uid,
+            },
+        });
+        serde_json::from_value(self.fake.put(OCCURRENCES, object)).unwrap()
+    }
+
+    /// The writes that arrived, without dry runs.
+    fn writes(&self) -> Vec<Logged> {
+        let log = self.fake.log().into_iter();
+        log.filter(|entry| entry.method != Method::GET && !entry.query.contains("dryRun")).collect()
+    }
+}
+
+fn nightly() -> ObjectKey {
+    ObjectKey::new("docs", "nightly")
+}
+
+fn at_two() -> ObjectKey {
+    ObjectKey::new("docs", "nightly-202611290200")
+}
+
+/// A status that this term sealed after it decided the instant.
+fn decided(claimed: &[Value]) -> Value {
+    json!({
+        "fence": {"epoch": 50, "nonce": "mine"}, "lastScheduleTime": INSTANT,
+        "claimed": claimed,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_live_read_says_that_nobody_claimed_it() {
+    let scene = Scene::new();
+    let old = scene.put_schedule(&decided(&[]));
+    let occurrence = scene.put_occurrence(old.metadata.uid.as_deref());
+    scene.controller.schedules.observe(old);
+    scene.controller.occurrences.observe(occurrence.clone());
+    // The claim has been written, and the cache has not heard of it.
+    scene.fake.edit(SCHEDULE, |schedule| {
+        schedule["status"]["claimed"] = json!([{
+            "time": INSTANT, "start": false, "uid": occurrence.metadata.uid, "runKey": "k",
+            "actionClass": "Fenced",
+        }]);
+    });
+    scene.controller.pass_occurrence(&at_two()).await.unwrap();
+    let state = |scene: &Scene| scene.fake.stored(OCCURRENCE).unwrap()["status"]["state"].clone();
+    assert_eq!(state(&scene), "Pending", "it is claimed");
+
+    let unclaimed = Scene::new();
+    let schedule = unclaimed.put_schedule(&decided(&[]));
+    let occurrence = unclaimed.put_occurrence(schedule.metadata.uid.as_deref());
+    unclaimed.controller.occurrences.observe(occurrence);
+    unclaimed.controller.pass_occurrence(&at_two()).await.unwrap();
+    assert_eq!(state(&unclaimed), "Superseded");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instant_is_created_then_claimed_by_its_uid_in_one_sealed_write() {
+    let scene = Scene::new();
+    let schedule = scene.put_schedule(&Value::Null);
+    scene.controller.schedules.observe(schedule);
+    scene.controller.pass_schedule(&nightly()).await.unwrap();
+    let writes = scene.writes();
+    let methods: Vec<&Method> = writes.iter().map(|write| &write.method).collect();
+    assert_eq!(methods, [Method::POST, Method::PUT], "{writes:?}");
+    let uid = scene.fake.stored(OCCURRENCE).unwrap()["metadata"]["uid"].clone();
+    let claims = &writes[1].body["status"]["claimed"];
+    assert_eq!((&claims[0]["uid"], claims.as_array().unwrap().len()), (&uid, 1));
+    assert_eq!(writes[1].body["status"]["fence"], json!({"epoch": 50, "nonce": "mine"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_schedule_is_sealed_after_every_open_occurrence_of_its_name() {
+    let scene = Scene::new();
+    let schedule = scene.put_schedule(&Value::Null);
+    scene.put_occurrence(Some("of-an-earlier-life"));
+    scene.controller.schedules.observe(schedule);
+    scene.controller.pass_schedule(&nightly()).await.unwrap();
+    let writes = scene.writes();
+    let paths: Vec<&str> = writes.iter().map(|write| write.path.as_str()).collect();
+    assert_eq!(paths, [format!("{OCCURRENCE}/status"), format!("{SCHEDULE}/status")]);
+    assert_eq!(writes[0].body["status"]["fence"]["epoch"], 50);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_carries_a_foreign_fence_is_left_alone() {
+    for (epoch, outranked) in [(900, false), (50, true)] {
+        let scene = Scene::new();
+        let lease = json!({
+            "metadata": {"name": "punctual", "annotations": {"punctual.dev/nonce": "mine"}},
+        });
+        for _ in 0..=50 {
+            scene.fake.put("/apis/coordination.k8s.io/v1/namespaces/ops/leases", lease.clone());
+        }
+        let schedule = scene.put_schedule(&json!({"fence": {"epoch": epoch, "nonce": "z"}}));
+        scene.controller.schedules.observe(schedule);
+        let passed = scene.controller.pass_schedule(&nightly()).await;
+        match passed {
+            Ok(_) => assert!(!outranked, "only this object is given up"),
+            Err(error) => assert!(outranked, "a new term outranks it: {error}"),
+        }
+        assert!(scene.writes().is_empty(), "epoch {epoch}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_is_deleted_after_the_mark_is_stored() {
+    let scene = Scene::new();
+    let schedule = scene.put_schedule(&decided(&[]));
+    scene.fake.edit(SCHEDULE, |schedule| {
+        schedule["spec"]["retention"] = json!({"successful": 0, "failed": 0});
+        schedule["status"]["observed"] =
+            json!({"uid": schedule["metadata"]["uid"], "schedule": "0 2 * * *"});
+        schedule["status"]["effectiveTime"] = json!("2026-11-29T01:30:00Z");
+    });
+    let occurrence = scene.put_occurrence(schedule.metadata.uid.as_deref());
+    scene.fake.edit(OCCURRENCE, |occurrence| {
+        occurrence["status"] = json!({"state": "Succeeded", "reason": "Completed"});
+    });
+    drop((schedule, occurrence));
+    for _ in 0..2 {
+        let stored = |path| scene.fake.stored(path);
+        let schedule = serde_json::from_value(stored(SCHEDULE).unwrap()).unwrap();
+        let occurrence = serde_json::from_value(stored(OCCURRENCE).unwrap()).unwrap();
+        scene.controller.schedules.observe(schedule);
+        scene.controller.occurrences.observe(occurrence);
+        scene.controller.pass_schedule(&nightly()).await.unwrap();
+    }
+    let writes = scene.writes();
+    let methods: Vec<&Method> = writes.iter().map(|write| &write.method).collect();
+    assert_eq!(methods, [Method::PUT, Method::DELETE], "{writes:?}");
+    assert_eq!(writes[0].body["status"]["prunedThrough"], INSTANT);
+}
