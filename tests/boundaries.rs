@@ -4,10 +4,13 @@
 
 #[path = "boundaries/code.rs"]
 mod code;
+#[path = "shared/repository.rs"]
+mod repository;
 #[path = "boundaries/rules.rs"]
 mod rules;
 
-use code::{Source, files, sources};
+use code::{Source, sources};
+use repository::{files, root};
 use rules::Breaches;
 
 /// Fewer files than this means that the tests looked in the wrong place.
@@ -202,8 +205,7 @@ fn forged_panics_are_found() {
 
 #[test]
 fn files_and_functions_are_small() {
-    let all =
-        ["src", "tests", "e2e", "bench"].into_iter().filter(|f| code::root().join(f).exists());
+    let all = ["src", "tests", "e2e", "bench"].into_iter().filter(|f| root().join(f).exists());
     let breaches: Breaches =
         all.flat_map(sources).flat_map(|source| rules::sizes(&source)).collect();
     report(&breaches);
@@ -223,7 +225,7 @@ fn forged_giants_are_found() {
 fn no_path_of_a_developer_machine() {
     let skipped = ["target", ".git", "e2e/artifacts"];
     let mut breaches = Vec::new();
-    for entry in std::fs::read_dir(code::root()).expect("the repository is readable") {
+    for entry in std::fs::read_dir(root()).expect("the repository is readable") {
         let name = entry.expect("entries are readable").file_name().to_string_lossy().into_owned();
         if skipped.contains(&name.as_str()) {
             continue;

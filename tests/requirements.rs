@@ -4,11 +4,15 @@
 //! The table is `| id | requirement | tests |`; tests are names in backticks, with or without their
 //! module path.
 
+#[path = "shared/repository.rs"]
+mod repository;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::{Path, PathBuf},
 };
+
+use repository::{ends_in, files, root};
 
 /// One row of the table.
 #[derive(Debug, PartialEq)]
@@ -119,37 +123,18 @@ fn faults(rows: &[Row], marked: &[String], tests: &BTreeSet<String>) -> Vec<Stri
     found
 }
 
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// Texts of all files with this ending below `folder`; none if there is no such folder.
-fn texts(folder: &Path, ending: &str) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry.expect("entries are readable").path();
-        if path.is_dir() {
-            found.extend(texts(&path, ending));
-        } else if path.extension().is_some_and(|have| have == ending) {
-            found.push(fs::read_to_string(&path).expect("the repository's texts are UTF-8"));
-        }
-    }
-    found
-}
-
 #[test]
 fn every_requirement_has_tests_that_exist() {
     let table = fs::read_to_string(root().join("docs/requirements.md")).expect("it is there");
     let rows = rows(&table);
     assert!(!rows.is_empty(), "docs/requirements.md has no row");
     let marked: Vec<String> =
-        texts(&root().join("docs/contracts"), "md").iter().flat_map(|text| marked(text)).collect();
+        files("docs/contracts", &ends_in("md")).iter().flat_map(|(_, text)| marked(text)).collect();
     assert!(!marked.is_empty(), "docs/contracts marks no requirement");
     let tests: BTreeSet<String> = ["src", "tests", "e2e"]
         .iter()
-        .flat_map(|folder| texts(&root().join(folder), "rs"))
-        .flat_map(|source| tests_in(&source))
+        .flat_map(|folder| files(folder, &ends_in("rs")))
+        .flat_map(|(_, source)| tests_in(&source))
         .collect();
     let faults = faults(&rows, &marked, &tests);
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));

@@ -3,12 +3,14 @@
 use std::{
     path::{Path, PathBuf},
     process::ExitStatus,
+    sync::{Arc, Weak},
     time::Duration,
 };
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
+    sync::Mutex,
 };
 
 use super::{
@@ -16,6 +18,7 @@ use super::{
     kubeconfig::{self, Credentials, Server},
     ports,
     processes::{Process, Spec},
+    run::progress,
     wait,
 };
 
@@ -34,6 +37,11 @@ pub struct ReplicaOptions {
 
 /// Short, so that a failover takes seconds; the shortest that the operator accepts.
 pub const LEASE_DURATION: Duration = Duration::from_secs(3);
+
+/// Pause before a replica that ended by itself is started again.
+const START_AGAIN: Duration = Duration::from_secs(1);
+/// Exit code of bad usage, which no second start makes better.
+const BAD_USAGE: i32 = 2;
 
 /// Everything that a replica is started with.
 pub struct Launch<'a> {
@@ -66,12 +74,15 @@ fn arguments(launch: &Launch, options: &ReplicaOptions, health_port: u16) -> Vec
     args
 }
 
-/// One replica.
+/// One replica. As a Pod's container it is started again when it ends by itself: on a busy machine
+/// a leader may lose a short Lease at any time. Killed or asked to end it stays down.
 pub struct Replica {
     /// Its name.
     pub name: String,
-    process: Process,
+    process: Arc<Process>,
     health_port: u16,
+    /// Whether it is to run; held while it is ended or started.
+    wanted: Arc<Mutex<bool>>,
 }
 
 impl Replica {
@@ -92,15 +103,17 @@ impl Replica {
             ("POD_NAMESPACE".to_owned(), launch.lease.0.into()),
         ];
         env.extend(options.env.iter().map(|(name, value)| (name.clone(), value.into())));
-        let process = Process::start(Spec {
+        let process = Arc::new(Process::start(Spec {
             name: launch.name.to_owned(),
             program: env!("CARGO_BIN_EXE_punctual").into(),
             args: arguments(launch, options, health_port),
             env,
             unset: Vec::new(),
             log: launch.dir.join(format!("{}.log", launch.name)),
-        })?;
-        Ok(Self { name: launch.name.to_owned(), process, health_port })
+        })?);
+        let wanted = Arc::new(Mutex::new(true));
+        tokio::spawn(keep(Arc::downgrade(&process), wanted.clone()));
+        Ok(Self { name: launch.name.to_owned(), process, health_port, wanted })
     }
 
     /// Its process.
@@ -118,18 +131,27 @@ impl Replica {
         self.process.thaw()
     }
 
+    /// Leaves it down when it ends by itself, until it is restarted.
+    pub async fn stays_down(&self) {
+        *self.wanted.lock().await = false;
+    }
+
     /// Kills it (SIGKILL).
     pub async fn kill(&self) -> Result<()> {
+        self.stays_down().await;
         self.process.kill().await
     }
 
     /// Asks it to end (SIGTERM).
-    pub fn terminate(&self) -> Result<()> {
+    pub async fn terminate(&self) -> Result<()> {
+        self.stays_down().await;
         self.process.terminate()
     }
 
-    /// Starts it again, as a Pod's container is.
+    /// Starts it again.
     pub async fn restart(&self) -> Result<()> {
+        let mut wanted = self.wanted.lock().await;
+        *wanted = true;
         self.process.restart().await
     }
 
@@ -161,6 +183,24 @@ impl Replica {
             if status == 200 { Ok(()) } else { Err(BedError(format!("{status}: {body}"))) }
         })
         .await
+    }
+}
+
+/// Starts a process again whenever it ended by itself and is wanted, until it is dropped.
+async fn keep(process: Weak<Process>, wanted: Arc<Mutex<bool>>) {
+    loop {
+        let Some(ended) = process.upgrade().map(|process| process.ended()) else { return };
+        ended.await;
+        tokio::time::sleep(START_AGAIN).await;
+        let Some(process) = process.upgrade() else { return };
+        let wanted = wanted.lock().await;
+        let code = process.exit().and_then(|status| status.code());
+        if *wanted && !process.alive() && code != Some(BAD_USAGE) {
+            progress(&format!("{} ended by itself and is started again", process.name()));
+            if let Err(error) = process.restart().await {
+                progress(&format!("{} cannot be started again: {error}", process.name()));
+            }
+        }
     }
 }
 

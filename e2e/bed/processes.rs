@@ -141,6 +141,13 @@ impl Process {
         self.wait_exit(SIGNAL_DEADLINE).await.map(|_| ())
     }
 
+    /// The end of its present life.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut exit = self.life().exit;
+        // An error means that nobody sees its end any more, which is an end too.
+        async move { drop(exit.wait_for(Option::is_some).await) }
+    }
+
     /// Waits for its end.
     pub async fn wait_exit(&self, within: Duration) -> Result<ExitStatus> {
         let mut exit = self.life().exit;

@@ -5,8 +5,8 @@ use punctual::identity::occurrence_name;
 use serde_json::{Value, json};
 
 use super::steps::{
-    SOON, by_hand, condition, in_state, message_of, minutes_ago, not_soon, runs_of, schedule,
-    state_of, trigger, try_patch,
+    SOON, by_hand, condition, in_state, message_of, minutes_ago, not_soon, operator, patch,
+    punctual, runs_of, schedule, state_of, trigger, try_patch,
 };
 use crate::bed::{
     error::BedError,
@@ -120,6 +120,50 @@ fn an_occurrence_cannot_be_edited() {
     });
 }
 
+#[test]
+fn commands_refuse_bad_usage_and_name_the_fix() {
+    scenario().run(async |s| {
+        s.apply(&with("valid", &json!({})).to_string()).await;
+        let cases: [(&[&str], i32, &str); 6] = [
+            (&["trigger", "valid"], 2, "msched/nightly-retention"),
+            (&["trigger", "msched/valid", "--at", "2026-02-30T00:00:00Z"], 2, "--at"),
+            (&["trigger", "msched/valid", "--at", "2026-01-01T00:00:30Z"], 2, "whole minute"),
+            (&["trigger", "msched/nobody"], 1, "there is no MaintenanceSchedule \"nobody\""),
+            (
+                &[
+                    "backfill",
+                    "msched/valid",
+                    "--from",
+                    "2026-01-02T00:00:00Z",
+                    "--to",
+                    "2026-01-01T00:00:00Z",
+                ],
+                2,
+                "swap",
+            ),
+            (
+                &[
+                    "backfill",
+                    "msched/valid",
+                    "--from",
+                    "yesterday",
+                    "--to",
+                    "2026-01-01T00:00:00Z",
+                ],
+                2,
+                "yesterday",
+            ),
+        ];
+        for (args, code, part) in cases {
+            let answer = punctual(s, args).await;
+            assert_eq!(answer.code, Some(code), "{args:?}: {answer:?}");
+            assert!(answer.stderr.contains(part), "{args:?}: {part:?} is not in {answer:?}");
+            assert!(answer.stdout.is_empty(), "{args:?}: {answer:?}");
+        }
+        assert!(s.list("mocc").await.is_empty());
+    });
+}
+
 /// Schedules that the API server cannot judge, and what their condition Ready says.
 const UNUSABLE: [(&str, &str, &[&str]); 6] = [
     (
@@ -155,7 +199,7 @@ fn unusable_schedules_say_why_and_disturb_no_other() {
             let spec = serde_json::from_str(spec).expect("it is written here");
             s.apply(&with(name, &spec).to_string()).await;
         }
-        s.replica("r0").await;
+        operator(s).await;
         for (name, _, parts) in UNUSABLE {
             let refused = ready(s, name, "False").await;
             let (_, reason, message) = condition(&refused, "Ready").unwrap();
@@ -170,13 +214,7 @@ fn unusable_schedules_say_why_and_disturb_no_other() {
         let done = trigger(s, "valid", minutes_ago(5)).await;
         in_state(s, &done, "Succeeded").await;
         // The fix is seen at once.
-        super::steps::patch(
-            s,
-            "msched",
-            "no-such-zone",
-            &json!({"spec": {"timeZone": "Europe/Berlin"}}),
-        )
-        .await;
+        patch(s, "msched", "no-such-zone", &json!({"spec": {"timeZone": "Europe/Berlin"}})).await;
         ready(s, "no-such-zone", "True").await;
     });
 }
@@ -194,7 +232,7 @@ fn a_run_that_cannot_be_made_is_refused_with_a_clear_sentence() {
         pretends["spec"]["run"] = json!({"simulated": {}});
         s.apply(&pretends.to_string()).await;
         s.apply(&with("valid", &json!({})).to_string()).await;
-        s.replica("r0").await;
+        operator(s).await;
         let cases: [(&str, &[&str]); 3] = [
             ("restarts", &["run.job.template.spec.restartPolicy", "Never", "OnFailure"]),
             ("typo", &["containers[0].name", "Main!"]),
@@ -225,7 +263,7 @@ fn an_object_that_cannot_be_read_is_left_alone_and_the_others_go_on() {
         let strange = json!({"suspendUntilTime": "2026-01-01T00:00:00+99:99"});
         s.apply(&with("strange", &strange).to_string()).await;
         s.apply(&with("valid", &json!({})).to_string()).await;
-        s.replica("r0").await;
+        operator(s).await;
         in_state(s, &trigger(s, "valid", minutes_ago(5)).await, "Succeeded").await;
         // What belongs to it waits: the schedule exists, and nobody knows what it says.
         let at = minutes_ago(5);
@@ -249,8 +287,7 @@ fn an_object_that_cannot_be_read_is_left_alone_and_the_others_go_on() {
         let state = waits.as_ref().map(|o| text(o, "/status/state").to_owned());
         assert!(matches!(state.as_deref(), Some("" | "Pending")), "{waits:?}");
         // Repaired, it works.
-        super::steps::patch(s, "msched", "strange", &json!({"spec": {"suspendUntilTime": null}}))
-            .await;
+        patch(s, "msched", "strange", &json!({"spec": {"suspendUntilTime": null}})).await;
         ready(s, "strange", "True").await;
         in_state(s, &asked, "Succeeded").await;
     });

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::steps::{
     SOON, apply_back_dated, claims, claims_nothing, condition, hourly_at, in_state,
-    in_state_within, job_of, message_of, minutes_ago, moment, not_soon, patch, patch_status,
-    runs_of, schedule, skipped_total, state_of, trigger, uid,
+    in_state_within, job_of, message_of, minutes_ago, moment, not_soon, operator, patch,
+    patch_status, runs_of, schedule, skipped_total, state_of, trigger, uid,
 };
 use crate::bed::{
     kwok,
@@ -48,7 +48,7 @@ fn a_job_of_someone_else_keeps_its_name_and_the_next_instant_runs() {
         let all = json!({"missedRuns": {"policy": "All"}});
         let manifest = schedule("named", &hourly_at(&instants), &json!({}), &all);
         apply_back_dated(s, &manifest, minutes_ago(8)).await;
-        s.replica("r0").await;
+        operator(s).await;
         let over = in_state(s, &taken, "Skipped").await;
         assert_eq!(state_of(&over), ("Skipped", "NameConflict"));
         assert!(message_of(&over).contains(&job_of(&taken, 1)), "{}", message_of(&over));
@@ -62,40 +62,74 @@ fn a_job_of_someone_else_keeps_its_name_and_the_next_instant_runs() {
     });
 }
 
+/// Two runs on a node of their own that was removed under them, Unresolved: the first of `names`, and
+/// the other.
+async fn lost_with_their_node(s: &Scenario, names: [&str; 2]) -> [Value; 2] {
+    let node = format!("node-{}", s.namespace);
+    ok(kwok::add_node(&s.bed, &node, Some(&s.namespace)).await);
+    ok(kwok::node_ready(&s.bed, &node).await);
+    let placed = kwok::placement(&s.namespace);
+    let spec = json!({"run": {
+        "actionClass": "Fenced", "maxAttempts": 3, "job": {"template": {"spec": placed}},
+    }});
+    let hangs = json!({"play/hang": "true"});
+    let occurrences =
+        [run_now(s, names[0], &hangs, &spec).await, run_now(s, names[1], &hangs, &spec).await];
+    operator(s).await;
+    let here = |o: &Value| attempts(o).first().is_some_and(|a| a["pod"]["nodeUID"].is_string());
+    for name in &occurrences {
+        let running = s.wait_for("mocc", name, "it runs on a known node", SOON, here).await;
+        assert_eq!(attempts(&running)[0]["pod"]["node"], node);
+    }
+    ok(s.kubectl().run(&["delete", "node", &node]).await);
+    let first = in_state_within(s, &occurrences[0], "Unresolved", POD_GC).await;
+    let other = in_state_within(s, &occurrences[1], "Unresolved", POD_GC).await;
+    // It is there again, but it is another machine.
+    ok(kwok::add_node(&s.bed, &node, Some(&s.namespace)).await);
+    [first, other]
+}
+
+async fn resolve(s: &Scenario, name: &str, resolution: &Value) {
+    patch(s, "mocc", name, &json!({"spec": {"resolution": resolution}})).await;
+}
+
 #[test]
 fn a_run_on_a_node_that_was_removed_is_unresolved_until_a_person_decides() {
     scenario().within(Duration::from_secs(300)).on_throw_away_cluster().run(async |s| {
-        let node = format!("node-{}", s.namespace);
-        ok(kwok::add_node(&s.bed, &node, Some(&s.namespace)).await);
-        ok(kwok::node_ready(&s.bed, &node).await);
-        let mut spec = json!({"run": {
-            "actionClass": "Fenced", "maxAttempts": 3, "job": {"template": {"spec": {}}},
-        }});
-        spec["run"]["job"]["template"]["spec"] = kwok::placement(&s.namespace);
-        let name = run_now(s, "lost", &json!({"play/hang": "true"}), &spec).await;
-        s.replica("r0").await;
-        let here = |o: &Value| attempts(o).first().is_some_and(|a| a["pod"]["nodeUID"].is_string());
-        let running = s.wait_for("mocc", &name, "it runs on a known node", SOON, here).await;
-        assert_eq!(attempts(&running)[0]["pod"]["node"], node);
-        ok(s.kubectl().run(&["delete", "node", &node]).await);
-        let lost = in_state_within(s, &name, "Unresolved", POD_GC).await;
-        assert_eq!(state_of(&lost), ("Unresolved", "EndNotSeen"));
-        assert!(message_of(&lost).contains("Node"), "{}", message_of(&lost));
-        assert_eq!(attempts(&lost).len(), 1, "nothing is tried again: {lost}");
+        let [lost, other] = lost_with_their_node(s, ["lost", "other"]).await;
+        for object in [&lost, &other] {
+            assert_eq!(state_of(object), ("Unresolved", "EndNotSeen"));
+            assert!(message_of(object).contains("Node"), "{}", message_of(object));
+            assert_eq!(attempts(object).len(), 1, "nothing is tried again: {object}");
+        }
         // It holds its place: it may still run.
         let next = trigger(s, "lost", minutes_ago(3)).await;
         assert_eq!(state_of(&in_state(s, &next, "Pending").await), ("Pending", "Waiting"));
         assert!(claims(&s.get("msched", "lost").await.unwrap(), uid(&lost), true));
-        let resolution =
-            json!({"attempt": 1, "decision": "Succeeded", "reason": "the report is on the share"});
-        patch(s, "mocc", &name, &json!({"spec": {"resolution": resolution}})).await;
-        let over = in_state(s, &name, "Succeeded").await;
+        let name = text(&lost, "/metadata/name");
+        let known = json!({"attempt": 1, "decision": "Succeeded", "reason": "it is on the share"});
+        resolve(s, name, &known).await;
+        let over = in_state(s, name, "Succeeded").await;
         assert_eq!(state_of(&over), ("Succeeded", "ResolvedByPerson"));
-        assert!(message_of(&over).contains("the report is on the share"), "{}", message_of(&over));
+        assert!(message_of(&over).contains("it is on the share"), "{}", message_of(&over));
         let free = |m: &Value| !claims(m, uid(&lost), true);
         s.wait_for("msched", "lost", "its place is free", SOON, free).await;
+        in_state(s, &next, "Running").await;
         assert_eq!(attempts(&over).len(), 1);
-        assert_eq!(runs_of(s, &name).await, 1);
+        assert_eq!(runs_of(s, name).await, 1);
+        // Trying again needs the word that it may run twice.
+        let name = text(&other, "/metadata/name");
+        let mut again = json!({"attempt": 1, "decision": "Retry", "reason": "the share is empty"});
+        resolve(s, name, &again).await;
+        let told = |o: &Value| attempts(o)[0]["stopRequestedTime"].is_string();
+        let waits = s.wait_for("mocc", name, "the old run is told to stop", SOON, told).await;
+        assert_eq!((text(&waits, "/status/state"), attempts(&waits).len()), ("Unresolved", 1));
+        assert_eq!(runs_of(s, name).await, 1);
+        again["acceptDuplicate"] = json!(true);
+        resolve(s, name, &again).await;
+        let second = in_state(s, name, "Running").await;
+        assert_eq!(attempts(&second).len(), 2);
+        assert_eq!(runs_of(s, name).await, 2);
     });
 }
 
@@ -111,7 +145,7 @@ fn failures_are_tried_again_as_their_kind_allows() {
             "play/message": "{\"retryable\": false, \"reason\": \"NoSuchTenant\"}",
         });
         let told = run_now(s, "told", &told, &tries(5)).await;
-        s.replica("r0").await;
+        operator(s).await;
         let over = in_state(s, &once, "Failed").await;
         assert_eq!((state_of(&over), attempts(&over).len()), (("Failed", "ExitCode"), 1));
         assert!(message_of(&over).contains("exited with code 3"), "{}", message_of(&over));
@@ -145,7 +179,7 @@ fn a_result_is_recorded_as_the_run_reported_it() {
         let silent = run_now(s, "silent", &json!({"play/duration": "0s"}), &json!({})).await;
         let garbled =
             run_now(s, "garbled", &json!({"play/message": "{\"result\": "}), &json!({})).await;
-        s.replica("r0").await;
+        operator(s).await;
         let done = in_state(s, &reports, "Succeeded").await;
         assert_eq!(done["status"]["result"]["rows"], 3);
         assert_eq!(done["status"]["result"]["table"], "visits");
@@ -177,7 +211,7 @@ fn an_image_that_does_not_exist_is_named_and_never_started() {
     scenario().on_throw_away_cluster().run(async |s| {
         let spec = json!({"run": {"startTimeoutSeconds": 8, "maxAttempts": 1}});
         let name = run_now(s, "no-image", &json!({"play/stay-pending": "true"}), &spec).await;
-        s.replica("r0").await;
+        operator(s).await;
         let bound = |o: &Value| attempts(o).first().is_some_and(|a| a["pod"]["node"].is_string());
         s.wait_for("mocc", &name, "its pod is bound", SOON, bound).await;
         let pods = s.list("pod").await;
@@ -201,7 +235,7 @@ fn a_run_that_takes_too_long_is_stopped() {
     scenario().on_throw_away_cluster().run(async |s| {
         let spec = json!({"run": {"timeoutSeconds": 2}});
         let name = run_now(s, "slow", &json!({"play/hang": "true"}), &spec).await;
-        s.replica("r0").await;
+        operator(s).await;
         let over = in_state(s, &name, "Failed").await;
         assert_eq!(state_of(&over), ("Failed", "DeadlineExceeded"));
         assert!(message_of(&over).contains("run.timeoutSeconds"), "{}", message_of(&over));

@@ -7,14 +7,18 @@ use punctual::{identity::occurrence_name, time::IntendedTime};
 use serde_json::{Value, json};
 
 use super::steps::{
-    SOON, apply_back_dated, claims, claims_nothing, hourly_at, in_state, in_state_within, job_of,
-    let_go, minutes_ago, not_soon, patch, runs_of, schedule, skipped, skipped_total, state_of,
-    trigger, trigger_again, try_patch, uid,
+    SOON, after, apply_back_dated, claims, claims_nothing, hourly_at, in_state, in_state_within,
+    job_of, let_go, minutes_ago, not_soon, operator, patch, runs_of, schedule, skipped,
+    skipped_total, state_of, trigger, trigger_again, try_patch, uid,
 };
-use crate::bed::{
-    objects::text,
-    plan::scenario,
-    scenario::{Scenario, ok},
+use crate::{
+    bed::{
+        kwok,
+        objects::text,
+        plan::scenario,
+        scenario::{Scenario, ok},
+    },
+    checker::Exception,
 };
 
 /// Without a stop that we asked for, a pod that vanished counts as over when its node was Ready for
@@ -25,13 +29,18 @@ const VANISHED: Duration = Duration::from_secs(120);
 /// `play` and `spec` as for [`schedule`].
 async fn runs(s: &Scenario, name: &str, play: Value, spec: &Value) -> (String, IntendedTime) {
     let at = minutes_ago(5);
+    runs_at(s, name, at, &play, spec).await;
+    (occurrence_name(name, at), at)
+}
+
+/// The same with this instant.
+async fn runs_at(s: &Scenario, name: &str, at: IntendedTime, play: &Value, spec: &Value) {
     let mut annotations = json!({"play/hang": "true"});
     for (key, value) in play.as_object().into_iter().flatten() {
         annotations[key] = value.clone();
     }
     let manifest = schedule(name, &hourly_at(&[at]), &annotations, spec);
-    apply_back_dated(s, &manifest, minutes_ago(7)).await;
-    (occurrence_name(name, at), at)
+    apply_back_dated(s, &manifest, after(at, -2)).await;
 }
 
 /// The pods of a Job.
@@ -50,7 +59,7 @@ fn a_running_occurrence_that_is_deleted_keeps_its_place_until_it_is_over() {
     scenario().on_throw_away_cluster().run(async |s| {
         let lingers = json!({"play/linger": "true"});
         let (name, at) = runs(s, "doomed", lingers, &json!({})).await;
-        s.replica("r0").await;
+        operator(s).await;
         let running = in_state(s, &name, "Running").await;
         let pods = pods_of(s, &job_of(&name, 1)).await;
         assert_eq!(pods.len(), 1, "{pods:?}");
@@ -78,11 +87,71 @@ fn a_running_occurrence_that_is_deleted_keeps_its_place_until_it_is_over() {
 }
 
 #[test]
+fn an_instant_asked_for_again_waits_until_its_deleted_run_is_over() {
+    let lingers = json!({"play/linger": "true"});
+    let at = minutes_ago(5);
+    let name = occurrence_name("again", at);
+    let asked_again = Exception::RecordDeleted(name.clone());
+    scenario().on_throw_away_cluster().allow(asked_again).run(async |s| {
+        runs_at(s, "again", at, &lingers, &json!({})).await;
+        operator(s).await;
+        in_state(s, &name, "Running").await;
+        ok(s.kubectl().run(&["delete", "mocc", &name, "--wait=false"]).await);
+        s.wait_gone("mocc", &name, SOON).await;
+        let pods = pods_of(s, &job_of(&name, 1)).await;
+        assert_eq!(trigger(s, "again", at).await, name);
+        let waits = in_state(s, &name, "Pending").await;
+        assert_eq!(state_of(&waits), ("Pending", "Waiting"));
+        assert_eq!(runs_of(s, &name).await, 1);
+        let_go(s, &job_of(&name, 1), "play/linger").await;
+        let runs = in_state(s, &name, "Running").await;
+        assert_eq!(uid(&runs), uid(&waits));
+        s.wait_gone("pod", text(&pods[0], "/metadata/name"), SOON).await;
+        assert_eq!(runs_of(s, &name).await, 2, "one after the other, as the checker has proven");
+    });
+}
+
+#[test]
+fn a_persons_word_frees_the_place_of_a_run_that_nobody_can_prove_over() {
+    scenario().on_throw_away_cluster().run(async |s| {
+        let node = format!("node-{}", s.namespace);
+        ok(kwok::add_node(&s.bed, &node, Some(&s.namespace)).await);
+        ok(kwok::node_ready(&s.bed, &node).await);
+        let placed = kwok::placement(&s.namespace);
+        let spec = json!({"run": {"job": {"template": {"spec": placed}}}});
+        let (name, _) = runs(s, "abandoned", json!({}), &spec).await;
+        operator(s).await;
+        let known = |o: &Value| o.pointer("/status/attempts/0/pod/nodeUID").is_some();
+        let running = s.wait_for("mocc", &name, "it runs on a known node", SOON, known).await;
+        let pods = pods_of(s, &job_of(&name, 1)).await;
+        let pod = text(&pods[0], "/metadata/name");
+        // The node is lost, and with it whoever could say that the container has stopped.
+        ok(s.kubectl().run(&["delete", "node", &node]).await);
+        ok(s.kubectl().run(&["delete", "mocc", &name, "--wait=false"]).await);
+        s.wait_for("pod", pod, "it is told to end", SOON, is_leaving).await;
+        ok(s.kubectl().run(&["delete", "pod", pod, "--force", "--grace-period=0"]).await);
+        s.wait_gone("job", &job_of(&name, 1), SOON).await;
+        ok(kwok::add_node(&s.bed, &node, Some(&s.namespace)).await);
+        let next = trigger(s, "abandoned", minutes_ago(3)).await;
+        assert_eq!(state_of(&in_state(s, &next, "Pending").await), ("Pending", "Waiting"));
+        let held = s.get("msched", "abandoned").await.unwrap();
+        assert!(
+            claims(&held, uid(&running), true),
+            "a new node of that name proves nothing: {held}"
+        );
+        let word = json!([{"uid": uid(&running), "reason": "the machine was switched off"}]);
+        patch(s, "msched", "abandoned", &json!({"spec": {"abandon": word}})).await;
+        in_state(s, &next, "Running").await;
+        assert_eq!(runs_of(s, &name).await, 1);
+    });
+}
+
+#[test]
 fn a_job_suspended_by_a_person_fails_and_is_not_released_again() {
     scenario().on_throw_away_cluster().run(async |s| {
         let retries = json!({"run": {"maxAttempts": 3}});
         let (name, _) = runs(s, "suspended", json!({}), &retries).await;
-        s.replica("r0").await;
+        operator(s).await;
         in_state(s, &name, "Running").await;
         let job = job_of(&name, 1);
         patch(s, "job", &job, &json!({"spec": {"suspend": true}})).await;
@@ -100,7 +169,7 @@ fn a_job_deleted_by_a_person_is_not_run_again() {
     scenario().on_throw_away_cluster().run(async |s| {
         let retries = json!({"run": {"maxAttempts": 3}});
         let (name, _) = runs(s, "deleted", json!({}), &retries).await;
-        s.replica("r0").await;
+        operator(s).await;
         in_state(s, &name, "Running").await;
         ok(s.kubectl().run(&["delete", "job", &job_of(&name, 1)]).await);
         let over = in_state_within(s, &name, "Failed", VANISHED).await;
@@ -117,7 +186,7 @@ fn a_job_replaced_by_another_of_its_name_is_left_alone_and_not_run_again() {
     scenario().on_throw_away_cluster().run(async |s| {
         let retries = json!({"run": {"maxAttempts": 3}});
         let (name, _) = runs(s, "replaced", json!({}), &retries).await;
-        s.replica("r0").await;
+        operator(s).await;
         in_state(s, &name, "Running").await;
         let job = job_of(&name, 1);
         let foreign = json!({
@@ -145,11 +214,50 @@ fn a_job_replaced_by_another_of_its_name_is_left_alone_and_not_run_again() {
     });
 }
 
+/// The manifest of a Job as a person saves it to create it again: with everything that we wrote.
+fn copy_of(job: &Value) -> Value {
+    let mut copy = job.clone();
+    copy["apiVersion"] = json!("batch/v1");
+    copy["kind"] = json!("Job");
+    copy["status"] = Value::Null;
+    copy["spec"]["selector"] = Value::Null;
+    copy["spec"]["template"]["metadata"]["labels"] = Value::Null;
+    for field in ["uid", "resourceVersion", "managedFields", "creationTimestamp", "generation"] {
+        copy["metadata"][field] = Value::Null;
+    }
+    for label in ["controller-uid", "batch.kubernetes.io/controller-uid"] {
+        copy["metadata"]["labels"][label] = Value::Null;
+    }
+    copy
+}
+
+#[test]
+fn a_copy_of_a_deleted_job_does_not_pass_for_it_and_is_stopped() {
+    let at = minutes_ago(5);
+    let name = occurrence_name("copied", at);
+    let by_hand = Exception::StartedByHand(job_of(&name, 1));
+    scenario().on_throw_away_cluster().allow(by_hand).run(async |s| {
+        runs_at(s, "copied", at, &json!({}), &json!({"run": {"maxAttempts": 3}})).await;
+        operator(s).await;
+        in_state(s, &name, "Running").await;
+        let job = job_of(&name, 1);
+        let copy = copy_of(&s.get("job", &job).await.unwrap());
+        let replace = ["replace", "--force", "-f", "-"];
+        let said = ok(s.kubectl().try_run(&replace, &copy.to_string()).await);
+        assert!(said.ok, "{}", said.stderr);
+        let over = in_state_within(s, &name, "Failed", VANISHED).await;
+        assert_eq!(state_of(&over), ("Failed", "Deleted"));
+        assert_eq!(over["status"]["attempts"].as_array().map(Vec::len), Some(1));
+        s.wait_gone("job", &job, SOON).await;
+        s.wait_for("msched", "copied", "its place is free", SOON, claims_nothing).await;
+    });
+}
+
 #[test]
 fn a_cancel_ends_what_waits_and_what_runs_and_cannot_be_taken_back() {
     scenario().on_throw_away_cluster().run(async |s| {
         let (running, _) = runs(s, "busy", json!({}), &json!({})).await;
-        s.replica("r0").await;
+        operator(s).await;
         in_state(s, &running, "Running").await;
         let waiting = trigger(s, "busy", minutes_ago(3)).await;
         in_state(s, &waiting, "Pending").await;
@@ -192,7 +300,7 @@ fn a_schedule_that_is_suspended_lets_what_runs_go_on() {
         let (name, _) = runs(s, "paused", json!({}), &json!({})).await;
         s.apply(&schedule("other", &not_soon(), &json!({}), &json!({"suspend": true})).to_string())
             .await;
-        s.replica("r0").await;
+        operator(s).await;
         in_state(s, &name, "Running").await;
         patch(
             s,

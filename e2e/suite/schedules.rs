@@ -8,9 +8,10 @@ use punctual::{identity::occurrence_name, time::IntendedTime};
 use serde_json::{Value, json};
 
 use super::steps::{
-    SOON, after, apply_back_dated, by_hand, claims, claims_nothing, hourly_at, in_state, job_of,
-    let_go, minutes_ago, moment, not_soon, patch_status, punctual, running_of, runs_of, schedule,
-    skipped, skipped_total, state_of, trigger, trigger_again, uid,
+    SOON, after, apply_back_dated, by_hand, claims, claims_nothing, hourly_at, in_state,
+    in_state_within, job_of, let_go, minutes_ago, moment, not_soon, operator, patch, patch_status,
+    punctual, running_of, runs_of, schedule, skipped, skipped_total, state_of, trigger,
+    trigger_again, uid,
 };
 use crate::bed::{
     objects::text,
@@ -47,7 +48,7 @@ fn a_recorded_result_answers_whoever_asks_again() {
         s.apply(&schedule("good", &not_soon(), &rows, &json!({})).to_string()).await;
         let fails = json!({"play/exit-code": "1"});
         s.apply(&schedule("bad", &not_soon(), &fails, &json!({})).to_string()).await;
-        s.replica("r0").await;
+        operator(s).await;
         let at = minutes_ago(30);
         let (good, bad) = (by_hand("good", at), by_hand("bad", at));
         s.apply(&good.to_string()).await;
@@ -86,7 +87,7 @@ fn a_backfill_runs_one_after_another_oldest_first() {
         let existing: Vec<Value> =
             real.json().as_array().unwrap().iter().map(|one| one["existing"].clone()).collect();
         assert_eq!(existing, [false, false, true]);
-        s.replica("r0").await;
+        operator(s).await;
         in_state(s, &newest, "Succeeded").await;
         let names = instants.map(|at| occurrence_name("backfilled", at));
         let mut ended = None;
@@ -113,7 +114,7 @@ fn a_schedule_deleted_and_created_again_holds_what_runs() {
         let hangs = json!({"play/hang": "true"});
         let manifest = schedule("gitops", &hourly_at(&[at]), &hangs, &json!({}));
         apply_back_dated(s, &manifest, minutes_ago(7)).await;
-        s.replica("r0").await;
+        operator(s).await;
         let name = occurrence_name("gitops", at);
         let runs = in_state(s, &name, "Running").await;
         let former = s.get("msched", "gitops").await.unwrap();
@@ -161,7 +162,7 @@ async fn next_minute(s: &Scenario, name: &str, running: (&str, IntendedTime)) {
             assert_eq!(text(&s.get("mocc", first).await.unwrap(), "/status/state"), "Running");
         }
         "replaces" => {
-            let over = super::steps::in_state_within(s, first, "Cancelled", NEXT_MINUTE).await;
+            let over = in_state_within(s, first, "Cancelled", NEXT_MINUTE).await;
             assert_eq!(state_of(&over), ("Cancelled", "Replaced"));
             let ended = moment(&over, "/status/attempts/0/completionTime");
             let follows = in_state(s, &next, "Running").await;
@@ -178,13 +179,28 @@ async fn next_minute(s: &Scenario, name: &str, running: (&str, IntendedTime)) {
             in_state(s, &next, "Running").await;
         }
         "allows" => {
-            super::steps::in_state_within(s, &next, "Running", NEXT_MINUTE).await;
+            in_state_within(s, &next, "Running", NEXT_MINUTE).await;
             assert_eq!(text(&s.get("mocc", first).await.unwrap(), "/status/state"), "Running");
             let both = |m: &Value| m["status"]["active"].as_i64() >= Some(2);
             s.wait_for("msched", name, "both count as active", SOON, both).await;
         }
         other => panic!("{other} has no expectation"),
     }
+}
+
+/// A suspended schedule that was due every minute is resumed: it runs nothing of the past.
+async fn resumed(s: &Scenario, name: &str) {
+    let before = s.get("msched", name).await.unwrap();
+    assert_eq!(text(&before, "/status/state"), "Suspended");
+    let last = minutes_ago(0);
+    assert!(s.list("mocc").await.iter().all(|o| text(o, "/spec/scheduleName") != name));
+    patch(s, "msched", name, &json!({"spec": {"suspend": false}})).await;
+    let accounted = |m: &Value| text(m, "/status/state") == "Active";
+    let now = s.wait_for("msched", name, "it is resumed", SOON, accounted).await;
+    assert_eq!(skipped(&now, last), Some("Suspended"), "{now}");
+    assert!(skipped_total(&now, "Suspended") >= 3, "two were past, one came: {now}");
+    assert!(moment(&now, "/status/effectiveTime") > last.timestamp());
+    assert_eq!(s.get("mocc", &occurrence_name(name, last)).await, None);
 }
 
 #[test]
@@ -202,12 +218,15 @@ fn each_concurrency_policy_treats_the_next_instant_its_own_way() {
             let manifest = schedule(name, "* * * * *", &hangs, &spec);
             apply_back_dated(s, &manifest, minutes_ago(2)).await;
         }
-        s.replica("r0").await;
+        let suspended = schedule("suspended", "* * * * *", &json!({}), &json!({"suspend": true}));
+        apply_back_dated(s, &suspended, minutes_ago(2)).await;
+        operator(s).await;
         let [forbids, replaces, enqueues, allows] = policies.map(|(name, _)| async move {
             let (first, at) = running_of(s, name).await;
             next_minute(s, name, (&first, at)).await;
         });
         tokio::join!(forbids, replaces, enqueues, allows);
+        resumed(s, "suspended").await;
     });
 }
 
@@ -246,7 +265,7 @@ async fn cron_job(s: &Scenario, name: &str, expression: &str, last: IntendedTime
     s.apply(&manifest.to_string()).await;
     patch_status(s, "cronjob", name, &json!({"status": {"lastScheduleTime": last.to_string()}}))
         .await;
-    super::steps::patch(s, "cronjob", name, &json!({"spec": {"suspend": false}})).await;
+    patch(s, "cronjob", name, &json!({"spec": {"suspend": false}})).await;
 }
 
 /// The CronJob controller guesses the newest missed instant from the distance of the next two. From
@@ -263,7 +282,7 @@ fn instants_before_a_weekend_are_made_up_for_where_a_cronjob_misses_them() {
         apply_back_dated(s, &latest, thursday).await;
         cron_job(s, "working-days", &expression, thursday).await;
         cron_job(s, "every-day", "0 17 * * *", thursday).await;
-        s.replica("r0").await;
+        operator(s).await;
         let friday = [days_ago(2, 9), days_ago(2, 17)];
         let names = friday.map(|at| occurrence_name("working-days", at));
         for name in &names {
@@ -295,7 +314,7 @@ fn retention_removes_records_and_never_runs_their_instants_again() {
         let spec = json!({"retention": {"successful": 1}});
         s.apply(&schedule("pruned", &not_soon(), &json!({}), &spec).to_string()).await;
         let instants = [minutes_ago(50), minutes_ago(40), minutes_ago(30)];
-        s.replica("r0").await;
+        operator(s).await;
         let mut names = Vec::new();
         for at in instants {
             names.push(trigger(s, "pruned", at).await);
@@ -320,11 +339,11 @@ fn retention_removes_records_and_never_runs_their_instants_again() {
 }
 
 /// An occurrence as a backup has it, without its status.
-fn restored(schedule: &str, at: IntendedTime, schedule_uid: &str) -> Value {
-    let mut manifest = by_hand(schedule, at);
+fn restored(name: &str, at: IntendedTime, schedule_uid: &str) -> Value {
+    let mut manifest = by_hand(name, at);
     manifest["spec"]["scheduleUID"] = json!(schedule_uid);
     manifest["spec"]["run"] =
-        super::steps::schedule("any", "@daily", &json!({}), &json!({}))["spec"]["run"].clone();
+        schedule("any", "@daily", &json!({}), &json!({}))["spec"]["run"].clone();
     manifest
 }
 
@@ -351,7 +370,7 @@ fn occurrences_restored_without_status_are_never_run() {
         patch_status(s, "msched", "restored", &former).await;
         let before = restored("restored", after(at, -60), "former");
         s.apply(&before.to_string()).await;
-        s.replica("r0").await;
+        operator(s).await;
         in_state(s, &occurrence_name("lives", at), "Succeeded").await;
         let cases = [
             (restored("lives", after(at, -60), "former"), "NotClaimed"),

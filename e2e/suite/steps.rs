@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::bed::{
+    error::BedError,
     objects::text,
+    operator::ReplicaOptions,
     scenario::{Scenario, ok},
     wait,
 };
@@ -21,6 +23,16 @@ use crate::bed::{
 pub(super) const SOON: Duration = Duration::from_secs(60);
 /// A command of ours does a few calls of the API server.
 const COMMAND_DEADLINE: Duration = Duration::from_secs(60);
+
+/// Nobody takes over in these scenarios. A short lease would be lost on a busy machine, for want of an
+/// answer rather than for the fault under test.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// Starts the one replica of a scenario in which leadership does not matter.
+pub(super) async fn operator(s: &Scenario) {
+    let options = ReplicaOptions { lease_duration: Some(LEASE), ..ReplicaOptions::default() };
+    s.replica_with("r0", &options).await;
+}
 
 /// The whole minute that began at least `minutes` minutes ago.
 pub(super) fn minutes_ago(minutes: i64) -> IntendedTime {
@@ -202,7 +214,7 @@ pub(super) fn state_of(occurrence: &Value) -> (&str, &str) {
     (text(occurrence, "/status/state"), text(occurrence, "/status/reason"))
 }
 
-/// State and reason of an occurrence, and its message.
+/// What an occurrence says about itself.
 pub(super) fn message_of(occurrence: &Value) -> &str {
     text(occurrence, "/status/message")
 }
@@ -219,7 +231,7 @@ pub(super) async fn running_of(s: &Scenario, schedule: &str) -> (String, Intende
             let at = text(o, "/spec/intendedTime").parse().expect("the API server checks it");
             (text(o, "/metadata/name").to_owned(), at)
         })
-        .ok_or_else(|| crate::bed::error::BedError(format!("none of {}", all.len())))
+        .ok_or_else(|| BedError(format!("none of {}", all.len())))
     });
     ok(found.await)
 }

@@ -274,7 +274,7 @@ impl Replica {
             .await
             .is_ok_and(|now| matches!(*now, Leadership::Leading { .. }));
         if !begun {
-            return ended.as_intended();
+            return ended.on_purpose();
         }
         self.health.missing(CACHES, "the first lists of this term are not complete");
         let may_create: MayCreate = {
@@ -309,7 +309,7 @@ impl Replica {
         controller::run(setup, ready, over).await;
         self.health.present(CACHES);
         if matches!(*lost.borrow(), Leadership::Lost { .. }) {
-            ended.as_intended();
+            ended.on_purpose();
         }
     }
 
@@ -339,7 +339,7 @@ impl Replica {
 struct Ended(Option<watch::Sender<bool>>);
 
 impl Ended {
-    fn as_intended(mut self) {
+    fn on_purpose(mut self) {
         self.0 = None;
     }
 }
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn controllers_that_end_by_a_panic_or_too_early_are_noticed() {
         let (told, early) = watch::channel(false);
-        Ended(Some(told)).as_intended();
+        Ended(Some(told)).on_purpose();
         assert!(!*early.borrow());
         let (told, early) = watch::channel(false);
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

@@ -295,6 +295,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn every_step_can_move_between_threads() {
+        fn can_move<T: Send>(_: T) {}
+        let scene = scene(true);
+        let (request, parent) = (request("{simulated: {}}"), scene.parent());
+        let (providers, none) = (&scene.providers, Committed::default());
+        can_move(providers.accept(&request));
+        can_move(providers.prepare(&parent, &request));
+        can_move(providers.release(&parent, &request, "x"));
+        can_move(providers.status(&request, &none));
+        can_move(providers.cancel(parent.permit(), &request, &none, false));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn orphans_of_both_providers_are_ended() {
         let scene = scene(true);
         let (request, parent) = (request("{simulated: {}}"), scene.parent());

@@ -7,8 +7,10 @@ use std::io::IsTerminal as _;
 
 use tracing_subscriber::{EnvFilter, filter::ParseError, fmt, util::SubscriberInitExt as _};
 
-/// What is logged unless told otherwise: the libraries only when something is wrong.
-pub const DEFAULT_FILTER: &str = "info,kube=warn,hyper=warn,tower=warn,rustls=warn";
+/// What is logged unless told otherwise: the libraries only when something is wrong. kube's client
+/// logs every failed connection as an error; whoever asked reports it, once.
+pub const DEFAULT_FILTER: &str =
+    "info,kube=warn,kube_client::client::builder=off,hyper=warn,tower=warn,rustls=warn";
 
 /// How a line looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

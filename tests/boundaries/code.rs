@@ -1,10 +1,7 @@
 //! A small reader of Rust source text: enough to tell code from comments and strings, to leave out
 //! test modules, and to find functions. It does not need to understand more than the rules ask.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use super::repository::{ends_in, files};
 
 /// One source file in two forms of equal length and equal lines.
 #[derive(Clone, Debug)]
@@ -234,18 +231,12 @@ fn is_test(before: &str) -> bool {
         && attribute.split(['(', ']']).next().is_some_and(|name| name.ends_with("test"))
 }
 
-/// The repository's root.
-pub(crate) fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
-
 /// Rust files below `folder`, in order of their paths. Files that are test modules have no code.
 pub(crate) fn sources(folder: &str) -> Vec<Source> {
-    let mut sources: Vec<Source> =
-        files(folder, &|path| path.extension().is_some_and(|ext| ext == "rs"))
-            .into_iter()
-            .map(|(path, text)| Source::new(&path, &text))
-            .collect();
+    let mut sources: Vec<Source> = files(folder, &ends_in("rs"))
+        .into_iter()
+        .map(|(path, text)| Source::new(&path, &text))
+        .collect();
     blank_test_files(&mut sources);
     sources
 }
@@ -286,29 +277,6 @@ fn test_modules(source: &Source) -> Vec<String> {
             None => format!("{inside}/{}", name.trim()),
         });
     }
-    found
-}
-
-/// Text files below `folder` that `wanted` accepts, in order of their paths: (path, text).
-pub(crate) fn files(folder: &str, wanted: &dyn Fn(&Path) -> bool) -> Vec<(String, String)> {
-    /// Deeper than any folder of this repository; a link that goes round would be.
-    const MAX_DEPTH: usize = 16;
-    let root = root();
-    let mut found = Vec::new();
-    let mut open = vec![(root.join(folder), 0)];
-    while let Some((path, depth)) = open.pop() {
-        if path.is_dir() {
-            assert!(depth < MAX_DEPTH, "{} is too deep", path.display());
-            let entries = fs::read_dir(&path).expect("a folder of the repository is readable");
-            open.extend(entries.map(|e| (e.expect("entries are readable").path(), depth + 1)));
-        } else if wanted(&path)
-            && let Ok(text) = fs::read_to_string(&path)
-        {
-            let relative = path.strip_prefix(&root).expect("found below the root");
-            found.push((relative.to_string_lossy().replace('\\', "/"), text));
-        }
-    }
-    found.sort();
     found
 }
 

@@ -12,6 +12,7 @@ use k8s_openapi::{
 use super::report::Report;
 use crate::{
     api::{ANNOTATION_RELEASED, LABEL_PARENT_UID, MAX_MESSAGE_CHARS, truncate},
+    cluster::resource_version,
     providers::{FailureClass, Waiting},
 };
 
@@ -51,12 +52,8 @@ pub struct JobDigest {
     pub uid: String,
     /// Name.
     pub name: String,
-    /// Namespace.
-    pub namespace: String,
     /// Uid of the parent, as its label says.
     pub parent_uid: Option<String>,
-    /// Version.
-    pub resource_version: String,
     /// `spec.suspend`.
     pub suspended: bool,
     /// It carries the annotation of a release.
@@ -72,7 +69,7 @@ pub struct JobDigest {
 }
 
 impl JobDigest {
-    /// Reads a Job. `None` if it has no uid, name or version, which no stored object lacks.
+    /// Reads a Job. `None` if it has no uid or name, which no stored object lacks.
     pub fn of(job: &Job) -> Option<Self> {
         let meta = &job.metadata;
         let status = job.status.as_ref();
@@ -80,9 +77,7 @@ impl JobDigest {
         Some(Self {
             uid: meta.uid.clone()?,
             name: meta.name.clone()?,
-            namespace: meta.namespace.clone().unwrap_or_default(),
             parent_uid: label(meta, LABEL_PARENT_UID),
-            resource_version: meta.resource_version.clone()?,
             suspended: job.spec.as_ref().and_then(|spec| spec.suspend).unwrap_or(false),
             released: annotations.is_some_and(|all| all.contains_key(ANNOTATION_RELEASED)),
             started: status.and_then(|status| status.start_time.as_ref()).map(|time| time.0),
@@ -101,12 +96,6 @@ impl JobDigest {
     pub fn is_finished(&self) -> bool {
         self.finish != JobFinish::No
     }
-}
-
-/// Kubernetes promises that the versions of one resource are comparable numbers. A text that is none
-/// counts as oldest, so that a readable one replaces it.
-fn version(text: &str) -> u64 {
-    text.parse().unwrap_or(0)
 }
 
 fn label(meta: &ObjectMeta, key: &str) -> Option<String> {
@@ -176,10 +165,8 @@ pub struct PodDigest {
     pub uid: String,
     /// Name.
     pub name: String,
-    /// Namespace.
-    pub namespace: String,
-    /// Version.
-    pub resource_version: String,
+    /// Version; Kubernetes promises that they are comparable numbers. 0 if it is none.
+    pub version: u64,
     /// Uid of the Job it belongs to.
     pub job_uid: Option<String>,
     /// Uid of the parent of that Job, as its label says.
@@ -199,7 +186,7 @@ pub struct PodDigest {
 }
 
 impl PodDigest {
-    /// Reads a pod. `None` if it has no uid, name or version, which no stored object lacks.
+    /// Reads a pod. `None` if it has no uid or name, which no stored object lacks.
     pub fn of(pod: &Pod) -> Option<Self> {
         let meta = &pod.metadata;
         let empty = PodStatus::default();
@@ -211,8 +198,7 @@ impl PodDigest {
         Some(Self {
             uid: meta.uid.clone()?,
             name: meta.name.clone()?,
-            namespace: meta.namespace.clone().unwrap_or_default(),
-            resource_version: meta.resource_version.clone()?,
+            version: resource_version(meta).unwrap_or(0),
             job_uid: job_uid(meta),
             parent_uid: label(meta, LABEL_PARENT_UID),
             deleting,
@@ -222,11 +208,6 @@ impl PodDigest {
             waiting: waiting(status),
             node,
         })
-    }
-
-    /// Whether this is a later state of the same pod than `other`, or the same one.
-    pub fn is_at_least(&self, other: &Self) -> bool {
-        version(&self.resource_version) >= version(&other.resource_version)
     }
 
     /// Whether it is over: it ended, or nothing of it ever ran.

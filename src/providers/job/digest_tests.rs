@@ -76,12 +76,6 @@ fn a_job_that_counts_a_pod_in_any_state_has_had_one() {
 }
 
 #[test]
-fn versions_are_compared_as_numbers() {
-    let at = |version: &str| pod(&format!("{{metadata: {{resourceVersion: '{version}'}}}}"));
-    assert!(at("10").is_at_least(&at("9")) && !at("9").is_at_least(&at("10")));
-}
-
-#[test]
 fn a_pod_belongs_to_its_job_by_owner_or_after_orphaning_by_label() {
     assert_eq!(pod("{}").job_uid.as_deref(), Some("job-1"));
     let orphan = pod("{metadata: {ownerReferences: null}}");
@@ -138,6 +132,17 @@ fn a_pod_is_over_only_when_nothing_of_it_runs() {
             "the garbage collector says Failed after the kubelet had said that all ended",
             bound("Failed", &ended(137, ""), &disrupted("DeletionByPodGC")),
             true,
+        ),
+        (
+            "the garbage collector says Failed between the init container and the main one",
+            pod(&format!(
+                "{{spec: {{nodeName: n1, initContainers: [{{name: i}}]}}, status: {{phase: Failed, \
+                 initContainerStatuses: {}, containerStatuses: {}{}}}}}",
+                status("i", &ended(0, "")),
+                status("main", "{waiting: {reason: PodInitializing}}"),
+                disrupted("DeletionByPodGC"),
+            )),
+            false,
         ),
         (
             "the node controller wrote NodeLost",

@@ -76,7 +76,7 @@ impl Seen {
         self.absent_since = None;
         self.parent_uid = self.parent_uid.take().or_else(|| pod.parent_uid.clone());
         if let Some(known) = self.pods.iter_mut().find(|known| known.pod.uid == pod.uid) {
-            if !pod.is_at_least(&known.pod) {
+            if pod.version < known.pod.version {
                 return; // a live read was ahead of the watch
             }
             if !pod.is_over() && known.pod.is_over() {

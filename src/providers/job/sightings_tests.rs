@@ -20,13 +20,13 @@ fn an_end_that_was_seen_stays() {
          conditions: [{type: DisruptionTarget, status: 'True', reason: DeletionByPodGC}]}}",
     );
     assert!(matches!(collected.pod.end, PodEnd::Failed(_)), "{:?}", collected.pod.end);
-    assert_eq!(collected.pod.resource_version, "13");
+    assert_eq!(collected.pod.version, 13);
 }
 
 #[test]
 fn an_older_state_changes_nothing() {
     let late = ended_over("{metadata: {resourceVersion: '11'}, spec: {nodeName: n1}}");
-    assert_eq!(late.pod.resource_version, "12");
+    assert_eq!(late.pod.version, 12);
     assert!(late.pod.is_over());
 }
 

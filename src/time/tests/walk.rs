@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use jiff::{Timestamp, tz::TimeZoneDatabase};
 use proptest::prelude::*;
 
-use super::{at, instant, oracle, schedule};
+use super::{at, instant, oracle, properties, schedule};
 use crate::time::{
     DstPolicy, IntendedTime, Schedule,
     cron::{CronExpression, CronFields},
@@ -248,7 +248,7 @@ fn offsets_with_seconds_agree_with_the_model() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
+    #![proptest_config(properties(120))]
 
     #[test]
     fn random_expressions_agree_with_the_model(

@@ -28,6 +28,33 @@ async fn a_held_job_is_deleted_exactly_and_is_absent_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_deletion_of_a_job_that_was_let_run_proves_nothing() {
+    for (description, edit) in [
+        ("released and begun", begun("")),
+        (
+            "suspended after its pod was counted",
+            begun(", failed: 1").replacen('{', "{spec: {suspend: true}, ", 1),
+        ),
+    ] {
+        let scene = scene();
+        let committed = scene.prepared().await;
+        if description.starts_with("released") {
+            scene.release(&committed).await.unwrap();
+        }
+        scene.edit_job(&edit);
+        let last = serde_json::from_value(scene.fake.stored(JOB).unwrap()).unwrap();
+        let committed = stopping(&committed);
+        assert_eq!(scene.cancel(&committed).await, Ok(CancelStep::Asked), "{description}");
+        assert_eq!(scene.fake.stored(JOB), None, "{description}");
+        scene.provider.sightings.job_changed(Some(&last), None);
+        scene.provider.jobs.observe(fixtures::k8s_job("{metadata: {resourceVersion: '9999'}}"));
+        scene.wait(3600);
+        let status = scene.status(&committed).await;
+        assert!(matches!(status, RunStatus::Unknown { .. }), "{description}: {status:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_released_job_is_deleted_only_once_its_controller_has_begun() {
     let scene = scene();
     let committed = scene.prepared().await;

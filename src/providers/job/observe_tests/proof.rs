@@ -19,6 +19,16 @@ fn failed_is_no_proof() {
             case().job(&policy).pod(&running()),
             "Unknown EndNotSeen",
         ),
+        (
+            "its pod is still there and runs, its node is Ready",
+            case()
+                .job(&policy)
+                .pod(&running())
+                .recorded("pod-1", "n1", Some("u1"))
+                .ready("n1", "u1")
+                .stop_requested(),
+            "Unknown EndNotSeen",
+        ),
         ("its pod vanished, its node was not read", gone(), "Unknown EndNotSeen"),
         (
             "its pod vanished, its node too",
@@ -330,6 +340,8 @@ fn sixty_seconds_are_counted_from_the_first_look_that_found_nothing() {
     assert_eq!(seen.absent_since, None, "a late pod starts the count anew");
     seen.saw_live(Some(&fixtures::job(&failed_job("X"))), &[], at(5));
     assert_eq!(seen.absent_since, Some(at(5)), "a failed Job makes none");
+    seen.saw_job(&fixtures::job(&failed_job("X")));
+    assert_eq!(seen.absent_since, Some(at(5)), "however often it is seen");
     seen.saw_pod(fixtures::pod(&running()));
     assert_eq!(seen.absent_since, None, "the watch counts too");
 }

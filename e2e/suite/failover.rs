@@ -1,0 +1,200 @@
+//! A run at its instant, and runs that outlive their leader: killed, asked to go, killed again.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::work::{
+    BY_HAND, FAILOVER_GOAL, HANDOVER_GOAL, SCHEDULE, SOON, acquisition, epoch, finish,
+    first_decision, held, job, one_run_each, pair, print_times, quick, revive, running, schedule,
+    since, succeeded, trigger,
+};
+use crate::bed::{
+    objects::text,
+    plan::scenario,
+    run::progress,
+    scenario::{Scenario, ok},
+};
+
+/// Leaders that are killed, one after the other.
+const KILLED: usize = 4;
+/// Leaders that are asked to go, one after the other.
+const ASKED: usize = 4;
+
+/// An instant is at most 60 s away, then it runs.
+const NEXT_MINUTE: Duration = Duration::from_secs(100);
+
+/// The cells of one object as kubectl prints them, by column.
+async fn columns(s: &Scenario, kind: &str, name: &str) -> Vec<(String, String)> {
+    let table = ok(s.kubectl().run(&["get", kind, name]).await);
+    progress(&format!("kubectl get {kind} {name}:\n{table}"));
+    let (head, row) = table.trim_end().split_once('\n').expect("a header and a row");
+    // Cells are aligned with their headers; one may contain spaces, as a cron expression does.
+    let starts: Vec<usize> = head
+        .char_indices()
+        .filter(|(at, c)| *c != ' ' && (*at == 0 || head[..*at].ends_with(' ')))
+        .map(|(at, _)| at)
+        .collect();
+    let cell = |line: &str, column: usize| {
+        let end = starts.get(column + 1).map_or(line.len(), |next| (*next).min(line.len()));
+        line[starts[column].min(end)..end].trim().to_owned()
+    };
+    (0..starts.len()).map(|column| (cell(head, column), cell(row, column))).collect()
+}
+
+fn column<'a>(cells: &'a [(String, String)], name: &str) -> &'a str {
+    let found = cells.iter().find(|(head, _)| head == name);
+    found.map(|(_, cell)| cell.as_str()).unwrap_or_else(|| panic!("no column {name}: {cells:?}"))
+}
+
+#[test]
+fn what_is_applied_with_kubectl_runs_at_its_instant() {
+    scenario().on_throw_away_cluster().run(async |s| {
+        pair(s).await;
+        s.apply(&schedule("* * * * *", &quick())).await;
+        let seen = s
+            .wait_for("msched", SCHEDULE, "it says when it runs", SOON, |o| {
+                !text(o, "/status/nextScheduleTime").is_empty()
+            })
+            .await;
+        let next: Timestamp = text(&seen, "/status/nextScheduleTime").parse().unwrap();
+        let name = format!("{SCHEDULE}-{}", next.strftime("%Y%m%d%H%M"));
+        s.wait_for("mocc", &name, "it exists", NEXT_MINUTE, |_| true).await;
+        let ended = succeeded(s, &name).await;
+        assert_eq!(text(&ended, "/status/reason"), "Completed");
+        s.wait_for("msched", SCHEDULE, "the run is settled", SOON, |o| {
+            text(o, "/status/lastScheduleTime") == text(&ended, "/spec/intendedTime")
+                && o["status"]["active"].as_i64().unwrap_or(0) == 0
+        })
+        .await;
+
+        let report = s.verify().await;
+        one_run_each(s, &report, std::slice::from_ref(&name)).await;
+        let first = |resource, name: &str| {
+            let found = report.history.of(resource).find(|entry| entry.name == name);
+            found.unwrap_or_else(|| panic!("{resource}/{name} is not in the history"))
+        };
+        let created = first("maintenanceoccurrences", &name);
+        assert!(created.received >= next, "created at {}, before {next}", created.received);
+        let release = report.releases_of(&name).next().unwrap();
+        let released = report.history.of("jobs").find(|e| e.place == Some(release.place)).unwrap();
+        progress(&format!(
+            "lateness: created {} ms, released {} ms after the instant",
+            since(next, created).as_millis(),
+            since(next, released).as_millis(),
+        ));
+
+        let of_run = columns(s, "mocc", &name).await;
+        let term = epoch(s).await.to_string();
+        for (head, cell) in [
+            ("NAME", name.as_str()),
+            ("STATE", "Succeeded"),
+            ("REASON", "Completed"),
+            ("INTENDED", text(&ended, "/spec/intendedTime")),
+            ("ATTEMPT", "1"),
+            ("EPOCH", &term),
+        ] {
+            assert_eq!(column(&of_run, head), cell, "{head}");
+        }
+        assert!(column(&of_run, "LATE").parse::<u32>().is_ok(), "{of_run:?}");
+        let of_schedule = columns(s, "msched", SCHEDULE).await;
+        for (head, cell) in [
+            ("NAME", SCHEDULE),
+            ("SCHEDULE", "* * * * *"),
+            ("ZONE", "UTC"),
+            ("LAST", text(&ended, "/spec/intendedTime")),
+            ("ACTIVE", "0"),
+        ] {
+            assert_eq!(column(&of_schedule, head), cell, "{head}");
+        }
+        let after: Timestamp = column(&of_schedule, "NEXT").parse().unwrap();
+        assert!(after > next);
+    });
+}
+
+#[test]
+fn the_successor_of_a_killed_leader_records_the_result() {
+    scenario().on_throw_away_cluster().run(async |s| {
+        pair(s).await;
+        s.apply(&schedule(BY_HAND, &held())).await;
+        let mut names = Vec::new();
+        let mut killed = Vec::new();
+        for round in 0..KILLED {
+            let name = trigger(s, round).await;
+            running(s, &name).await;
+            let leader = s.leader(SOON).await;
+            let at = Timestamp::now();
+            ok(leader.kill().await);
+            // It ends while nobody leads.
+            finish(s, &name).await;
+            s.next_leader(&leader, SOON).await;
+            let ended = succeeded(s, &name).await;
+            assert_eq!(ended["status"]["fence"]["epoch"], epoch(s).await, "{ended}");
+            killed.push((at, epoch(s).await));
+            names.push(name);
+            revive(&leader).await;
+        }
+        let report = s.verify().await;
+        one_run_each(s, &report, &names).await;
+        let times = killed.iter().map(|(at, term)| since(*at, first_decision(&report, *term)));
+        print_times("SIGKILL to the successor's first decision", FAILOVER_GOAL, times.collect());
+    });
+}
+
+#[test]
+fn a_leader_that_is_asked_to_go_hands_over() {
+    scenario().on_throw_away_cluster().run(async |s| {
+        pair(s).await;
+        s.apply(&schedule(BY_HAND, &held())).await;
+        let name = trigger(s, 0).await;
+        running(s, &name).await;
+        let mut asked = Vec::new();
+        for _ in 0..ASKED {
+            let leader = s.leader(SOON).await;
+            let at = Timestamp::now();
+            ok(leader.terminate().await);
+            let next = s.next_leader(&leader, SOON).await;
+            let status = ok(leader.wait_exit(SOON).await);
+            assert_eq!(status.code(), Some(0), "{}", leader.log_text());
+            asked.push((at, epoch(s).await));
+            let now = s.get("mocc", &name).await.expect("the record stays");
+            assert_eq!(text(&now, "/status/state"), "Running", "led by {}: {now}", next.name);
+            revive(&leader).await;
+        }
+        finish(s, &name).await;
+        succeeded(s, &name).await;
+        let report = s.verify().await;
+        one_run_each(s, &report, &[name]).await;
+        let times = asked.iter().map(|(at, term)| since(*at, acquisition(&report, *term)));
+        print_times("SIGTERM to the standby's acquisition", HANDOVER_GOAL, times.collect());
+    });
+}
+
+#[test]
+fn one_run_outlives_three_leaders() {
+    scenario().on_throw_away_cluster().run(async |s| {
+        pair(s).await;
+        ok(s.replica("r2").await.wait_ready(SOON).await);
+        s.apply(&schedule(BY_HAND, &held())).await;
+        let name = trigger(s, 0).await;
+        let before = running(s, &name).await;
+        let mut terms = vec![epoch(s).await];
+        for _ in 0..3 {
+            let leader = s.leader(SOON).await;
+            ok(leader.kill().await);
+            let next = s.next_leader(&leader, SOON).await;
+            // It has read everything, the run too, and follows it.
+            ok(next.wait_ready(SOON).await);
+            terms.push(epoch(s).await);
+            ok(leader.restart().await);
+        }
+        assert!(terms.is_sorted_by(|a, b| a < b), "{terms:?}");
+        finish(s, &name).await;
+        let ended = succeeded(s, &name).await;
+        let handle = |o: &Value| text(o, "/status/attempts/0/handle").to_owned();
+        assert_eq!(handle(&ended), handle(&before), "still the Job {}", job(&name));
+        let report = s.verify().await;
+        one_run_each(s, &report, &[name]).await;
+    });
+}
