@@ -21,9 +21,11 @@ use crate::checker::Exception;
 /// Time for one scenario, unless it asks for more: an instant is at most 60 s away, a failover a
 /// few seconds, and the machine may be busy.
 const DEADLINE: Duration = Duration::from_secs(180);
-/// Scenarios at one time. More make the API server slow on two cores, and a Lease of 3 s is then
-/// lost for want of an answer rather than for the fault under test.
+/// Scenarios at one time. More make the API server slow on two cores, and a short Lease is then lost
+/// for want of an answer rather than for the fault under test.
 const SIDE_BY_SIDE: usize = 8;
+/// What a scenario counts that makes as much work as several: one with its own cluster.
+const HEAVY: u32 = 3;
 
 static TURNS: Semaphore = Semaphore::const_new(SIDE_BY_SIDE);
 static SKIPPED: AtomicUsize = AtomicUsize::new(0);
@@ -36,6 +38,7 @@ pub struct Plan {
     throw_away: bool,
     pub(super) exceptions: Vec<Exception>,
     unchecked: Option<&'static str>,
+    turns: u32,
 }
 
 /// A scenario on the shared cluster, checked at its end.
@@ -46,6 +49,7 @@ pub fn scenario() -> Plan {
         throw_away: false,
         exceptions: Vec::new(),
         unchecked: None,
+        turns: 1,
     }
 }
 
@@ -57,7 +61,12 @@ impl Plan {
 
     /// Gives it a control plane of its own, because it disturbs others or needs other flags.
     pub fn on_own_cluster(self, options: PlaneOptions) -> Self {
-        Self { own: Some(options), throw_away: true, ..self }
+        Self { own: Some(options), throw_away: true, ..self }.heavy()
+    }
+
+    /// Leaves it more of the machine: fewer others run beside it.
+    pub fn heavy(self) -> Self {
+        Self { turns: HEAVY, ..self }
     }
 
     /// Leaves it out on a cluster that is not ours: it needs kwok, the audit log or the programs.
@@ -88,8 +97,7 @@ impl Plan {
     }
 
     async fn run_named<F: AsyncFnOnce(&Scenario)>(self, name: &str, body: F) {
-        // Its own cluster does not load the shared one's API server, but it does load the machine.
-        let _turn = TURNS.acquire().await.expect("nobody closes the semaphore");
+        let _turn = TURNS.acquire_many(self.turns).await.expect("nobody closes the semaphore");
         let scenario = match Scenario::create(name, &self).await {
             Ok(scenario) => scenario,
             Err(error) => panic!("{name}: the test bed: {error}"),

@@ -1,14 +1,17 @@
 //! Who leads: one epoch a term, whatever happens to the Lease.
 
+use std::time::Duration;
+
 use futures::future::join_all;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{
     Api, Client,
-    api::{DeleteParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use punctual::{
     authority::{
         ClockGuard, DEFAULT_MAX_SKEW, Elector, Entropy, Gate, Leadership, LeaseConfig, Setup, Term,
+        config::MIN_DURATION,
     },
     cluster::{Clients, ObjectKey},
     time::{LeaseClock, WallClock},
@@ -16,12 +19,11 @@ use punctual::{
 use serde_json::json;
 
 use super::work::{
-    BY_HAND, SOON, epoch, finish, gives_up, held, led_by, one_run_each, pair, running, schedule,
-    succeeded, trigger,
+    BY_HAND, SOON, epoch, finish, gives_up, held, leading, led_by, one_run_each, pair, running,
+    schedule, succeeded, trigger,
 };
 use crate::{
     bed::{
-        operator::LEASE_DURATION,
         plan::scenario,
         run::progress,
         scenario::{Scenario, ok},
@@ -35,6 +37,10 @@ const LEASES: usize = 20;
 const ROUNDS: usize = 5;
 /// Electors in a race.
 const RACERS: usize = 10;
+/// Duration of the Lease whose holder is gone: the shortest, so that a race begins soon.
+const ABANDONED: Duration = MIN_DURATION;
+/// Duration that the racers take it for: long, so that their requests have time on a busy machine.
+const RACED_FOR: Duration = Duration::from_secs(15);
 
 /// Gives the chart's account the right to lead with any name, not only the chart's.
 async fn allow_all_leases(s: &Scenario) {
@@ -60,12 +66,19 @@ async fn abandoned_lease(client: Client, namespace: &str, name: &str) {
     let lease = serde_json::from_value(json!({
         "metadata": {"name": name},
         "spec": {
-            "holderIdentity": "gone/0", "leaseDurationSeconds": LEASE_DURATION.as_secs(),
+            "holderIdentity": "gone/0", "leaseDurationSeconds": ABANDONED.as_secs(),
         },
     }))
     .expect("a Lease");
     let leases: Api<Lease> = Api::namespaced(client, namespace);
     leases.create(&PostParams::default(), &lease).await.expect("a Lease can be created");
+}
+
+/// Makes a Lease of a winner that is gone expire as soon as possible.
+async fn shorten(s: &Scenario, name: &str) {
+    let edit = Patch::Merge(json!({"spec": {"leaseDurationSeconds": ABANDONED.as_secs()}}));
+    let leases = s.api("lease");
+    leases.patch(name, &PatchParams::default(), &edit).await.expect("a Lease can be edited");
 }
 
 /// How a race ended for one elector.
@@ -79,7 +92,7 @@ enum Finish {
 /// Runs an elector until the race is decided for it: it leads, or it sees that the holder is not
 /// `before` any more. Then it is gone at once, and what it holds is not given back.
 async fn racer(clients: Clients, key: ObjectKey, before: String, number: usize) -> Finish {
-    let config = LeaseConfig::new(LEASE_DURATION, 0).expect("the suite's duration is allowed");
+    let config = LeaseConfig::new(RACED_FOR, 0).expect("the duration is allowed");
     let (lease_clock, wall_clock) = (LeaseClock::system(), WallClock::system());
     let (elector, handle) = Elector::new(Setup {
         lease: clients.lease(key.clone(), config.attempt_timeout()),
@@ -136,10 +149,10 @@ async fn race(clients: &[Clients], key: &ObjectKey, before: &str) -> (i64, Strin
 
 #[test]
 fn ten_electors_race_for_an_expired_lease() {
-    scenario().on_throw_away_cluster().run(async |s| {
+    scenario().on_throw_away_cluster().heavy().run(async |s| {
         allow_all_leases(s).await;
         let config = s.account_config().await;
-        let timeout = LeaseConfig::new(LEASE_DURATION, 0).unwrap().attempt_timeout();
+        let timeout = LeaseConfig::new(RACED_FOR, 0).unwrap().attempt_timeout();
         let clients: Vec<Clients> =
             (0..RACERS).map(|_| Clients::new(&config, timeout).unwrap()).collect();
         let races = (0..LEASES).map(|number| {
@@ -153,6 +166,7 @@ fn ten_electors_race_for_an_expired_lease() {
                     let (epoch, holder) = race(clients, &key, &before).await;
                     epochs.push(epoch);
                     before = holder;
+                    shorten(s, &key.name).await;
                 }
                 (key.name, epochs)
             }
@@ -176,17 +190,17 @@ fn ten_electors_race_for_an_expired_lease() {
     });
 }
 
-/// What happens to the Lease while `r0` leads and a Job runs: `r0` ends, `r1` goes on with the run.
+/// What happens to the Lease while a Job runs: its holder ends, the other goes on with the run.
 async fn the_term_ends(s: &Scenario, act: impl AsyncFnOnce(&Scenario)) {
-    let (r0, r1) = pair(s).await;
+    let replicas = pair(s).await;
     s.apply(&schedule(BY_HAND, &held())).await;
     let name = trigger(s, 0).await;
     running(s, &name).await;
-    let old = epoch(s).await;
-    r0.stays_down().await;
+    let (number, old) = (leading(s).await, epoch(s).await);
+    replicas[number].stays_down().await;
     act(s).await;
-    gives_up(&r0).await;
-    led_by(s, &r1).await;
+    gives_up(&replicas[number]).await;
+    led_by(s, &replicas[1 - number]).await;
     assert!(epoch(s).await > old);
     finish(s, &name).await;
     succeeded(s, &name).await;

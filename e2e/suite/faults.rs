@@ -3,12 +3,11 @@
 use hyper::Method;
 
 use super::work::{
-    BY_HAND, SOON, finish, gives_up, held, job, led_by, one_run_each, pair, pair_with, quick,
-    revive, running, schedule, succeeded, trigger,
+    BY_HAND, SOON, finish, gives_up, held, job, leading, led_by, one_run_each, pair, pair_behind,
+    quick, revive, running, schedule, succeeded, trigger,
 };
 use crate::bed::{
     control_plane::{APISERVER, CONTROLLER_MANAGER, ETCD, PlaneOptions},
-    operator::ReplicaOptions,
     plan::scenario,
     proxy::Which,
     scenario::ok,
@@ -39,25 +38,28 @@ fn the_api_server_is_killed_and_restarted_midway() {
 #[test]
 fn the_api_server_and_etcd_freeze_for_a_while() {
     scenario().on_own_cluster(PlaneOptions::default()).run(async |s| {
-        let (mut leader, mut standby) = pair(s).await;
+        let replicas = pair(s).await;
         s.apply(&schedule(BY_HAND, &held())).await;
         let mut names = Vec::new();
         for (round, program) in [APISERVER, ETCD].into_iter().enumerate() {
             let name = trigger(s, round).await;
             running(s, &name).await;
             let process = ok(s.bed.process(program));
+            let number = leading(s).await;
+            let (leader, standby) = (&replicas[number], &replicas[1 - number]);
+            let lives = standby.process().lives();
             leader.stays_down().await;
             ok(process.freeze().await);
             // Frozen for as long as it takes: without a confirmed renewal the leader must go.
-            gives_up(&leader).await;
+            gives_up(leader).await;
             assert!(standby.process().alive(), "a standby waits: {}", standby.log_text());
+            assert_eq!(standby.process().lives(), lives, "a standby waits: {}", standby.log_text());
             ok(process.thaw());
-            led_by(s, &standby).await;
+            led_by(s, standby).await;
             finish(s, &name).await;
             succeeded(s, &name).await;
             names.push(name);
-            revive(&leader).await;
-            std::mem::swap(&mut leader, &mut standby);
+            revive(leader).await;
         }
         let report = s.verify().await;
         one_run_each(s, &report, &names).await;
@@ -68,8 +70,7 @@ fn the_api_server_and_etcd_freeze_for_a_while() {
 fn the_controller_manager_dies_while_a_job_is_released() {
     scenario().on_own_cluster(PlaneOptions::default()).run(async |s| {
         let proxy = s.proxy().await;
-        let through = ReplicaOptions { through: Some(proxy.server()), ..ReplicaOptions::default() };
-        pair_with(s, &through).await;
+        pair_behind(s, &proxy).await;
         s.apply(&schedule(BY_HAND, &quick())).await;
         let release = proxy.hold(Which::on(Method::PATCH, "/jobs/"), 1);
         let name = trigger(s, 0).await;

@@ -6,17 +6,16 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::work::{
-    BY_HAND, SCHEDULE, SOON, epoch, finish, gives_up, held, idle, job, led_by, not_ready,
-    one_run_each, pair_with, quick, revive, running, schedule, succeeded, trigger,
+    BY_HAND, SCHEDULE, SOON, finish, fronted_pair, gives_up, held, idle, job, leading, led_by,
+    not_ready, one_run_each, pair_behind, quick, revive, running, schedule, succeeded, trigger,
 };
 use crate::{
     bed::{
         control_plane::{Parts, PlaneOptions},
         error::{BedError, Context as _},
         objects::text,
-        operator::ReplicaOptions,
         plan::scenario,
-        proxy::{Proxy, SeenWrite, Which},
+        proxy::{SeenWrite, Which},
         run::progress,
         scenario::{Scenario, ok},
         wait,
@@ -37,32 +36,23 @@ fn decides(write: &SeenWrite) -> bool {
     !write.is_lease() && !write.is_event() && !write.dry_run()
 }
 
-/// Two replicas behind one proxy, so that it sees the writes of whoever leads.
-async fn pair_through(s: &Scenario, proxy: &Proxy) {
-    let through = ReplicaOptions { through: Some(proxy.server()), ..ReplicaOptions::default() };
-    for name in ["r0", "r1"] {
-        ok(s.replica_with(name, &through).await.wait_ready(SOON).await);
-    }
-    s.leader(SOON).await;
-}
-
 #[test]
 fn a_frozen_leader_ends_by_itself_when_it_wakes() {
     scenario().on_throw_away_cluster().run(async |s| {
-        let proxy = s.proxy().await;
-        let through = ReplicaOptions { through: Some(proxy.server()), ..ReplicaOptions::default() };
-        let (old, new) = pair_with(s, &through).await;
+        let (replicas, proxies) = fronted_pair(s).await;
         s.apply(&schedule(BY_HAND, &held())).await;
         let name = trigger(s, 0).await;
         running(s, &name).await;
-        ok(old.freeze().await);
+        let number = leading(s).await;
+        let (old, new, proxy) = (&replicas[number], &replicas[1 - number], &proxies[number]);
         old.stays_down().await;
+        ok(old.freeze().await);
         let before = proxy.writes().len();
-        led_by(s, &new).await;
+        led_by(s, new).await;
         finish(s, &name).await;
         succeeded(s, &name).await;
         ok(old.thaw());
-        gives_up(&old).await;
+        gives_up(old).await;
         let late = proxy.writes().split_off(before);
         let committed = late.iter().filter(|(write, answer)| {
             (decides(write) || write.is_lease()) && answer.is_some_and(|code| code.is_success())
@@ -77,16 +67,15 @@ fn a_frozen_leader_ends_by_itself_when_it_wakes() {
 #[test]
 fn a_leader_that_is_cut_off_ends_by_itself() {
     scenario().on_throw_away_cluster().run(async |s| {
-        let proxy = s.proxy().await;
-        let through = ReplicaOptions { through: Some(proxy.server()), ..ReplicaOptions::default() };
-        let (old, new) = pair_with(s, &through).await;
+        let (replicas, proxies) = fronted_pair(s).await;
         s.apply(&schedule(BY_HAND, &held())).await;
         let name = trigger(s, 0).await;
         running(s, &name).await;
-        old.stays_down().await;
-        proxy.blackhole();
-        gives_up(&old).await;
-        led_by(s, &new).await;
+        let number = leading(s).await;
+        replicas[number].stays_down().await;
+        proxies[number].blackhole();
+        gives_up(&replicas[number]).await;
+        led_by(s, &replicas[1 - number]).await;
         finish(s, &name).await;
         succeeded(s, &name).await;
         let report = s.verify().await;
@@ -94,84 +83,116 @@ fn a_leader_that_is_cut_off_ends_by_itself() {
     });
 }
 
-/// Holds the first write of the leader that `which` chooses, freezes the leader, lets the successor
-/// do all the work, and only then lets the write go. Gives the old epoch, the run's name and the
-/// report.
-async fn a_late_write(s: &Scenario, which: Which) -> (i64, String, Report) {
-    let proxy = s.proxy().await;
-    let through = ReplicaOptions { through: Some(proxy.server()), ..ReplicaOptions::default() };
-    let (old, new) = pair_with(s, &through).await;
+/// A write that came after its time.
+struct Late {
+    write: SeenWrite,
+    /// Epoch of the term that sent it.
+    term: i64,
+    /// Name of the occurrence that ran meanwhile.
+    name: String,
+    report: Report,
+}
+
+/// Holds the first write that `which` chooses, freezes its sender, lets the successor do all the
+/// work, and only then lets the write go.
+async fn late(s: &Scenario, which: Which) -> Late {
+    let (replicas, proxies) = fronted_pair(s).await;
     s.apply(&schedule(BY_HAND, &quick())).await;
     idle(s).await;
-    let term = epoch(s).await;
-    let late = proxy.hold(which, 1);
+    let held = [proxies[0].hold(which.clone(), 1), proxies[1].hold(which, 1)];
     let name = trigger(s, 0).await;
-    let write = ok(late.reached(SOON).await);
-    ok(old.freeze().await);
+    let (number, write) = tokio::select! {
+        write = held[0].reached(SOON) => (0, ok(write)),
+        write = held[1].reached(SOON) => (1, ok(write)),
+    };
+    let (old, new) = (&replicas[number], &replicas[1 - number]);
     old.stays_down().await;
-    led_by(s, &new).await;
+    ok(old.freeze().await);
+    // The same write of the successor passes.
+    held[1 - number].release();
+    led_by(s, new).await;
     succeeded(s, &name).await;
     idle(s).await;
-    late.release();
-    let answer = ok(late.answer(SOON).await);
+    held[number].release();
+    let answer = ok(held[number].answer(SOON).await);
     assert!(
         [StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY].contains(&answer.status),
         "{write:?}: {answer:?}"
     );
     progress(&format!("{} {}: {}", write.method, write.path, answer.body["message"]));
     ok(old.thaw());
-    gives_up(&old).await;
+    gives_up(old).await;
     let report = s.verify().await;
     one_run_each(s, &report, std::slice::from_ref(&name)).await;
-    (term, name, report)
+    let term = term_of(&write.body).unwrap_or_else(|| panic!("no epoch in {write:?}"));
+    Late { write, term, name, report }
 }
 
-fn refused_about<'a>(entries: impl Iterator<Item = &'a Entry>, resource: &str) -> Vec<&'a Entry> {
-    entries.filter(|entry| entry.resource == resource && entry.actor == Actor::Operator).collect()
+/// The epoch that a write carries: in its fence, or in the annotations of a Job.
+fn term_of(body: &Value) -> Option<i64> {
+    let notes = &body["metadata"]["annotations"];
+    let note = notes["punctual.dev/released"].as_str().or(notes["punctual.dev/epoch"].as_str());
+    body["status"]["fence"]["epoch"].as_i64().or_else(|| note?.parse().ok())
+}
+
+impl Late {
+    /// The refusals of this very write in the audit log.
+    fn refusals(&self, resource: &str) -> Vec<&Entry> {
+        let version = |body: &Value| text(body, "/metadata/resourceVersion").to_owned();
+        let refused = self.report.history.refused.iter().filter(|entry| {
+            entry.resource == resource
+                && entry.actor == Actor::Operator
+                && term_of(&entry.request) == Some(self.term)
+                && version(&entry.request) == version(&self.write.body)
+        });
+        refused.collect()
+    }
 }
 
 #[test]
 fn a_late_write_to_an_occurrence_is_refused() {
     scenario().on_throw_away_cluster().run(async |s| {
-        let which = Which::on(Method::PUT, "/maintenanceoccurrences/");
-        let (term, name, report) = a_late_write(s, which).await;
-        let refused = refused_about(report.refused_of_epoch(term), "maintenanceoccurrences");
+        let late = late(s, Which::on(Method::PUT, "/maintenanceoccurrences/")).await;
+        let refused = late.refusals("maintenanceoccurrences");
         assert_eq!(refused.len(), 1, "{refused:?}");
-        assert_eq!((refused[0].name.as_str(), refused[0].subresource.as_str()), (&*name, "status"));
+        assert_eq!((&refused[0].name, &*refused[0].subresource), (&late.name, "status"));
+        assert!(late.report.refused_of_epoch(late.term).count() >= 1);
     });
 }
 
 #[test]
 fn a_late_write_to_a_schedule_is_refused() {
     scenario().on_throw_away_cluster().run(async |s| {
-        let which = Which::on(Method::PUT, "/maintenanceschedules/");
-        let (term, _, report) = a_late_write(s, which).await;
-        let refused = refused_about(report.refused_of_epoch(term), "maintenanceschedules");
+        let claim = Which::new(|write| {
+            write.path.contains("/maintenanceschedules/")
+                && !write.dry_run()
+                && write.body["status"]["claimed"].as_array().is_some_and(|all| !all.is_empty())
+        });
+        let late = late(s, claim).await;
+        let refused = late.refusals("maintenanceschedules");
         assert_eq!(refused.len(), 1, "{refused:?}");
-        let claimed = refused[0].request["status"]["claimed"].as_array();
-        assert_eq!(claimed.map(Vec::len), Some(1), "it was the claim: {:?}", refused[0].request);
+        assert_eq!((&*refused[0].name, &*refused[0].subresource), (SCHEDULE, "status"));
     });
 }
 
 #[test]
 fn a_late_release_of_a_job_is_refused() {
     scenario().on_throw_away_cluster().run(async |s| {
-        let which = Which::on(Method::PATCH, "/jobs/");
-        let (term, name, report) = a_late_write(s, which).await;
-        let refused = refused_about(report.history.refused.iter(), "jobs");
+        let late = late(s, Which::on(Method::PATCH, "/jobs/")).await;
+        assert_eq!(late.write.body["spec"]["suspend"], false, "{:?}", late.write);
+        let refused = late.refusals("jobs");
         assert_eq!(refused.len(), 1, "{refused:?}");
-        let released = &refused[0].request["metadata"]["annotations"]["punctual.dev/released"];
-        assert_eq!((refused[0].name.as_str(), released), (&*job(&name), &json!(term.to_string())));
+        assert_eq!((&*refused[0].verb, &refused[0].name), ("patch", &job(&late.name)));
     });
 }
 
 #[test]
 fn a_late_creation_of_a_job_is_refused() {
     scenario().on_throw_away_cluster().run(async |s| {
-        let (_, name, report) = a_late_write(s, Which::on(Method::POST, "/jobs")).await;
-        let refused = refused_about(report.history.refused.iter(), "jobs");
+        let late = late(s, Which::on(Method::POST, "/jobs")).await;
+        let refused = late.refusals("jobs");
         assert_eq!(refused.len(), 1, "{refused:?}");
-        assert_eq!((refused[0].name.as_str(), refused[0].code), (&*job(&name), 409));
+        assert_eq!((&*refused[0].verb, &refused[0].name), ("create", &job(&late.name)));
     });
 }
 
@@ -179,7 +200,7 @@ fn a_late_creation_of_a_job_is_refused() {
 /// know the answer: after write number `first`, then after every second one, until none is left.
 async fn killed_after_every_second_write(s: &Scenario, first: usize) {
     let proxy = s.proxy().await;
-    pair_through(s, &proxy).await;
+    pair_behind(s, &proxy).await;
     s.apply(&schedule(BY_HAND, &quick())).await;
     idle(s).await;
     let mut names = Vec::new();
@@ -227,7 +248,7 @@ fn a_leader_killed_after_an_even_write_leaves_one_run() {
 fn an_answer_that_is_lost_leaves_one_run() {
     scenario().on_throw_away_cluster().run(async |s| {
         let proxy = s.proxy().await;
-        pair_through(s, &proxy).await;
+        pair_behind(s, &proxy).await;
         s.apply(&schedule(BY_HAND, &quick())).await;
         idle(s).await;
         let mut names = Vec::new();

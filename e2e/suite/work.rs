@@ -15,6 +15,7 @@ use crate::{
         error::BedError,
         objects::text,
         operator::{LEASE_DURATION, Replica, ReplicaOptions},
+        proxy::Proxy,
         run::progress,
         scenario::{Scenario, ok},
         wait,
@@ -134,24 +135,40 @@ pub async fn idle(s: &Scenario) {
     .await;
 }
 
-/// Two replicas; the first leads, the second is ready to take over.
-pub async fn pair(s: &Scenario) -> (Arc<Replica>, Arc<Replica>) {
-    let leader = s.replica("r0").await;
-    ok(leader.wait_ready(SOON).await);
-    s.leader(SOON).await;
-    let standby = s.replica("r1").await;
-    ok(standby.wait_ready(SOON).await);
-    (leader, standby)
+/// Two replicas; one leads, the other is ready to take over.
+pub async fn pair(s: &Scenario) -> [Arc<Replica>; 2] {
+    pair_with(s, [ReplicaOptions::default(), ReplicaOptions::default()]).await
 }
 
-/// The same with `first` for the replica that leads.
-pub async fn pair_with(s: &Scenario, first: &ReplicaOptions) -> (Arc<Replica>, Arc<Replica>) {
-    let leader = s.replica_with("r0", first).await;
-    ok(leader.wait_ready(SOON).await);
+/// Two replicas, each behind a proxy of its own.
+pub async fn fronted_pair(s: &Scenario) -> ([Arc<Replica>; 2], [Proxy; 2]) {
+    let proxies = [s.proxy().await, s.proxy().await];
+    let replicas = pair_with(s, [through(&proxies[0]), through(&proxies[1])]).await;
+    (replicas, proxies)
+}
+
+/// Two replicas behind one proxy, which sees the writes of whoever leads.
+pub async fn pair_behind(s: &Scenario, proxy: &Proxy) -> [Arc<Replica>; 2] {
+    pair_with(s, [through(proxy), through(proxy)]).await
+}
+
+fn through(proxy: &Proxy) -> ReplicaOptions {
+    ReplicaOptions { through: Some(proxy.server()), ..ReplicaOptions::default() }
+}
+
+async fn pair_with(s: &Scenario, options: [ReplicaOptions; 2]) -> [Arc<Replica>; 2] {
+    let [first, second] = options;
+    let pair = [s.replica_with("r0", &first).await, s.replica_with("r1", &second).await];
+    for replica in &pair {
+        ok(replica.wait_ready(SOON).await);
+    }
     s.leader(SOON).await;
-    let standby = s.replica("r1").await;
-    ok(standby.wait_ready(SOON).await);
-    (leader, standby)
+    pair
+}
+
+/// Which of a pair leads now, by the Lease. A busy machine may move leadership at any time.
+pub async fn leading(s: &Scenario) -> usize {
+    usize::from(s.leader(SOON).await.name == "r1")
 }
 
 /// Epoch of the present term, as the Lease says.
