@@ -187,8 +187,9 @@ mod tests {
         let (config, requests) = server(busy).await;
         let clients = Clients::new(&config, Duration::from_millis(1400)).unwrap();
         for (number, client) in [clients.work, clients.watch, clients.lease].iter().enumerate() {
-            client.request_text(get()).await.unwrap_err();
+            let ended = timeout(Duration::from_secs(10), client.request_text(get())).await;
             assert_eq!(requests.load(Ordering::SeqCst), number + 1);
+            ended.expect("it is answered once").unwrap_err();
         }
     }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{tests::*, *};
-use crate::api::MaintenanceOccurrenceStatus;
+use crate::api::{MAX_CLAIMS, MaintenanceOccurrenceStatus};
 
 #[test]
 fn a_deleted_occurrence_keeps_its_place_until_its_runs_are_over() {
@@ -205,4 +205,19 @@ fn what_is_due_is_claimed_before_the_run_is_judged_and_a_refusal_stops_nothing()
     driver.snapshot.acceptance = Some(Acceptance::NotYet { message: "quota".into() });
     let later = driver.run("2026-01-01T01:00:03Z").wake_at;
     assert_eq!(later, Some(time("2026-01-01T01:01:03Z")));
+}
+
+#[test]
+fn at_most_so_many_claims_exist_also_under_allow() {
+    let mut driver = Driver::policy("Allow");
+    driver.spec(&json!({"schedule": "* * * * *"}));
+    driver.run("2026-01-01T00:00:50Z");
+    for minute in 1..=i64::try_from(MAX_CLAIMS).unwrap() + 2 {
+        let now = time("2026-01-01T00:00:00Z") + jiff::SignedDuration::from_mins(minute);
+        driver.run(&now.to_string());
+    }
+    assert_eq!(driver.status().claimed.len(), MAX_CLAIMS);
+    assert_eq!(driver.snapshot.occurrences.len(), MAX_CLAIMS, "nothing is created in vain");
+    let concurrent: i64 = driver.status().skipped.iter().map(|range| range.count).sum();
+    assert_eq!(concurrent, 2);
 }
