@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::steps::{
     SOON, by_hand, condition, in_state, message_of, minutes_ago, not_soon, operator, patch,
-    punctual, runs_of, schedule, state_of, trigger, try_patch,
+    patch_status, punctual, runs_of, schedule, state_of, trigger, trigger_again, try_patch,
 };
 use crate::bed::{
     error::BedError,
@@ -256,39 +256,59 @@ fn a_run_that_cannot_be_made_is_refused_with_a_clear_sentence() {
     });
 }
 
+/// The API server takes such an offset for a date-time; no program can.
+const NO_TIME: &str = "2026-01-01T00:00:00+99:99";
+
+/// The message of the event that says that an object cannot be read.
+async fn said_unreadable(s: &Scenario, name: &str) -> String {
+    let said = wait::until("an event says that it cannot be read", SOON, || async {
+        let events = s.list("event").await;
+        let of_it = |e: &&Value| {
+            text(e, "/involvedObject/name") == name && text(e, "/reason") == "Unreadable"
+        };
+        let found = events.iter().find(of_it);
+        found
+            .map(|event| text(event, "/message").to_owned())
+            .ok_or_else(|| BedError(format!("none of {} events", events.len())))
+    });
+    ok(said.await)
+}
+
 #[test]
 fn an_object_that_cannot_be_read_is_left_alone_and_the_others_go_on() {
     scenario().on_throw_away_cluster().run(async |s| {
-        // The API server takes such an offset for a date-time; no program can.
-        let strange = json!({"suspendUntilTime": "2026-01-01T00:00:00+99:99"});
+        let at = minutes_ago(5);
+        let strange = json!({"suspendUntilTime": NO_TIME});
         s.apply(&with("strange", &strange).to_string()).await;
+        // An occurrence whose status a person has damaged.
+        s.apply(&with("holder", &json!({})).to_string()).await;
+        s.apply(&by_hand("holder", at).to_string()).await;
+        let damaged = occurrence_name("holder", at);
+        patch_status(s, "mocc", &damaged, &json!({"status": {"nextAttemptTime": NO_TIME}})).await;
         s.apply(&with("valid", &json!({})).to_string()).await;
         operator(s).await;
-        in_state(s, &trigger(s, "valid", minutes_ago(5)).await, "Succeeded").await;
-        // What belongs to it waits: the schedule exists, and nobody knows what it says.
-        let at = minutes_ago(5);
-        let asked = occurrence_name("strange", at);
+        in_state(s, &trigger(s, "valid", at).await, "Succeeded").await;
+        // What belongs to the schedule waits: it exists, and nobody knows what it says.
         s.apply(&by_hand("strange", at).to_string()).await;
-        let said = wait::until("an event says that it cannot be read", SOON, || async {
-            let events = s.list("event").await;
-            let of_it = |e: &&Value| {
-                text(e, "/involvedObject/name") == "strange" && text(e, "/reason") == "Unreadable"
-            };
-            events
-                .iter()
-                .find(of_it)
-                .map(|event| text(event, "/message").to_owned())
-                .ok_or_else(|| BedError(format!("none of {} events", events.len())))
-        });
-        let said = ok(said.await);
-        assert!(said.contains("cannot be read"), "{said}");
+        let asked = occurrence_name("strange", at);
+        for name in ["strange", &damaged] {
+            let said = said_unreadable(s, name).await;
+            assert!(said.contains("cannot be read"), "{said}");
+        }
+        let answer = trigger_again(s, "strange", at).await;
+        assert_eq!(answer.code, Some(1), "{answer:?}");
+        assert_clear("trigger", &answer.stderr, &["\"strange\"", "cannot be read"]);
         in_state(s, &trigger(s, "valid", minutes_ago(3)).await, "Succeeded").await;
-        let waits = s.get("mocc", &asked).await;
-        let state = waits.as_ref().map(|o| text(o, "/status/state").to_owned());
-        assert!(matches!(state.as_deref(), Some("" | "Pending")), "{waits:?}");
-        // Repaired, it works.
+        for name in [&asked, &damaged] {
+            let left = s.get("mocc", name).await.unwrap();
+            assert!(["", "Pending"].contains(&text(&left, "/status/state")), "{left}");
+            assert_eq!(runs_of(s, name).await, 0);
+        }
+        // Repaired, both work.
         patch(s, "msched", "strange", &json!({"spec": {"suspendUntilTime": null}})).await;
         ready(s, "strange", "True").await;
         in_state(s, &asked, "Succeeded").await;
+        patch_status(s, "mocc", &damaged, &json!({"status": {"nextAttemptTime": null}})).await;
+        in_state(s, &damaged, "Succeeded").await;
     });
 }

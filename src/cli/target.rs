@@ -82,6 +82,17 @@ pub fn api_error(error: ApiError) -> CliError {
     }
 }
 
+/// What went wrong with reading one object, for a person.
+pub fn read_error(kind: &str, key: &ObjectKey, error: ApiError) -> CliError {
+    match error {
+        ApiError::Malformed { message } => CliError::Failed(format!(
+            "{kind} {:?} in namespace {:?} cannot be read; correct it: {message}",
+            key.name, key.namespace
+        )),
+        error => api_error(error),
+    }
+}
+
 /// There is no such object.
 pub fn not_found(kind: &str, key: &ObjectKey) -> CliError {
     CliError::Failed(format!("there is no {kind} {:?} in namespace {:?}", key.name, key.namespace))
@@ -107,5 +118,17 @@ mod tests {
         for wrong in ["nightly", "mocc/nightly", "msched/", "msched/a/b", ""] {
             assert!(matches!(schedule_name(wrong), Err(CliError::BadUsage(_))), "{wrong}");
         }
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_is_named() {
+        let key = ObjectKey::new("docs", "nightly");
+        let wrong = ApiError::Malformed { message: "bad offset".into() };
+        assert_eq!(
+            read_error("MaintenanceSchedule", &key, wrong).to_string(),
+            "MaintenanceSchedule \"nightly\" in namespace \"docs\" cannot be read; correct it: bad offset"
+        );
+        let other = read_error("MaintenanceSchedule", &key, ApiError::NotFound).to_string();
+        assert_eq!(other, api_error(ApiError::NotFound).to_string());
     }
 }
