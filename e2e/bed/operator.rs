@@ -35,8 +35,8 @@ pub struct ReplicaOptions {
     pub env: Vec<(String, String)>,
 }
 
-/// Short, so that a failover takes seconds; long enough that a busy machine answers a renewal in
-/// time (0.8 s), mostly.
+/// Short, so that a failover takes seconds; long enough that a renewal on a busy machine with two
+/// cores has time for its answer.
 pub const LEASE_DURATION: Duration = Duration::from_secs(6);
 
 /// Pause before a replica that ended by itself is started again.
