@@ -333,7 +333,8 @@ impl<K: Object> Cache<K> {
         if namespaces.is_empty() {
             namespaces.insert(None);
         }
-        let follow = namespaces.iter().map(|one| self.follow(clients, scope, one, &namespaces));
+        let follow =
+            namespaces.iter().map(|one| self.follow(clients, scope, one.as_deref(), &namespaces));
         join_all(follow).await;
     }
 
@@ -342,7 +343,7 @@ impl<K: Object> Cache<K> {
         &self,
         clients: &Clients,
         scope: &Scope,
-        namespace: &Option<String>,
+        namespace: Option<&str>,
         namespaces: &BTreeSet<Option<String>>,
     ) {
         let client = clients.watch();
@@ -381,11 +382,11 @@ impl<K: Object> Cache<K> {
         &self,
         client: &Client,
         event: Event<DeserializeGuard<K>>,
-        namespace: &Option<String>,
+        namespace: Option<&str>,
     ) {
         match event {
             Event::Init => {
-                self.lock().listings.insert(namespace.clone(), Listing::default());
+                self.lock().listings.insert(namespace.map(ToOwned::to_owned), Listing::default());
             }
             Event::InitApply(object) | Event::Apply(object) => self.take_one(object, Origin::Watch),
             Event::Delete(object) => {
@@ -394,7 +395,7 @@ impl<K: Object> Cache<K> {
             }
             Event::InitDone => {
                 self.sweep(client, namespace).await;
-                self.lock().listed.insert(namespace.clone());
+                self.lock().listed.insert(namespace.map(ToOwned::to_owned));
             }
         }
     }
@@ -409,13 +410,15 @@ impl<K: Object> Cache<K> {
     /// After a list: removes what it did not show. What an own write brought while the list ran is
     /// read live first, because the list may be older than that write: without the read the object
     /// would be wrongly there or wrongly gone until the next list.
-    async fn sweep(&self, client: &Client, namespace: &Option<String>) {
+    async fn sweep(&self, client: &Client, namespace: Option<&str>) {
         let (gone, doubtful) = {
             let mut state = self.lock();
-            let listing = state.listings.remove(namespace).unwrap_or_default();
-            let unlisted = state.entries.iter().filter(|(key, _)| {
-                covers(namespace.as_deref(), key) && !listing.shown.contains(key)
-            });
+            let of = namespace.map(ToOwned::to_owned);
+            let listing = state.listings.remove(&of).unwrap_or_default();
+            let unlisted = state
+                .entries
+                .iter()
+                .filter(|(key, _)| covers(namespace, key) && !listing.shown.contains(key));
             unlisted
                 .map(|(key, (version, _))| (key.clone(), *version))
                 .partition::<Vec<_>, _>(|(key, _)| !listing.written.contains(key))

@@ -221,11 +221,11 @@ async fn an_own_write_survives_a_list_that_is_older_than_it() {
     // the other one has been deleted since.
     let there: ConfigMap = serde_json::from_value(fake.put(MAPS, content("there", "1"))).unwrap();
     let client = fake.client();
-    cache.take(&client, Event::Init, &None).await;
+    cache.take(&client, Event::Init, None).await;
     cache.observe(there);
     cache.observe(map("gone", 5, "1", "g"));
     fake.fault(Method::GET, "configmaps", Fault::LoseRequest);
-    cache.take(&client, Event::InitDone, &None).await;
+    cache.take(&client, Event::InitDone, None).await;
     assert!(cache.get(&key("there")).is_some());
     assert_eq!(cache.lookup(&key("gone")), Lookup::Absent);
 }
