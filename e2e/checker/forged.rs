@@ -473,5 +473,5 @@ fn what_is_not_in_the_history_may_be_recorded_without_its_objects() {
     assert!(committed.iter().all(|entry| entry.resource != "cronjobs"));
     cron_job["objectRef"]["resource"] = json!("jobs");
     let line = cron_job.to_string();
-    History::read([line.as_str()].into_iter(), NS, &[]).unwrap_err();
+    History::read([line.as_str()], NS, &[]).unwrap_err();
 }
