@@ -45,7 +45,7 @@ async fn columns(s: &Scenario, kind: &str, name: &str) -> Vec<(String, String)> 
 
 fn column<'a>(cells: &'a [(String, String)], name: &str) -> &'a str {
     let found = cells.iter().find(|(head, _)| head == name);
-    found.map(|(_, cell)| cell.as_str()).unwrap_or_else(|| panic!("no column {name}: {cells:?}"))
+    found.map_or_else(|| panic!("no column {name}: {cells:?}"), |(_, cell)| cell.as_str())
 }
 
 #[test]

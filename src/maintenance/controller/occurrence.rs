@@ -126,12 +126,11 @@ impl Controller {
             Step::Write(status) => self.write_occurrence(key, *status, snapshot, permit).await?,
             Step::Prepare { attempt, run } => {
                 let request = run_request(&snapshot.occurrence, attempt, *run, permit);
-                let answer = match schedule {
-                    Some(schedule) => self.deps.providers.prepare(schedule, &request).await,
-                    None => {
-                        let occurrence = sealed(permit, &snapshot.occurrence)?;
-                        self.deps.providers.prepare(&occurrence, &request).await
-                    }
+                let answer = if let Some(schedule) = schedule {
+                    self.deps.providers.prepare(schedule, &request).await
+                } else {
+                    let occurrence = sealed(permit, &snapshot.occurrence)?;
+                    self.deps.providers.prepare(&occurrence, &request).await
                 };
                 snapshot.prepared = Some(prepared(answer)?);
             }
@@ -202,7 +201,7 @@ impl Controller {
             Ok(CancelStep::Waits { message }) => tracing::debug!(%key, message, "cancel waits"),
             Err(ProviderError::NotLeading) => return Err(NotLeading.into()),
             Err(ProviderError::Unreachable(why)) => {
-                tracing::debug!(%key, why, "cancel not confirmed")
+                tracing::debug!(%key, why, "cancel not confirmed");
             }
         }
         snapshot.cancelled = true;

@@ -52,7 +52,7 @@ impl Wiring {
             Watching::new(watching("MaintenanceOccurrence"), {
                 let (queue, memory) = (queue.clone(), Arc::clone(&memory));
                 move |change: &Change<'_, MaintenanceOccurrence>| {
-                    occurrence_changed(&queue, &memory, change)
+                    occurrence_changed(&queue, &memory, change);
                 }
             }),
         );

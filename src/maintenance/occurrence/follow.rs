@@ -144,8 +144,8 @@ impl View<'_> {
             let slow = self.now.duration_since(base) >= RECORD_RELEASE_AFTER;
             if last.released_time.is_none() && slow {
                 last.released_time = Some(Time::new(self.now));
-                reason = "Released".to_owned();
-                message = "released; no container has started yet".to_owned();
+                "Released".clone_into(&mut reason);
+                "released; no container has started yet".clone_into(&mut message);
             }
         }
         // Said once: what keeps a pod waiting alternates (ErrImagePull, ImagePullBackOff).

@@ -64,60 +64,20 @@ impl View<'_> {
         if self.snapshot.occurrence.spec.cancel {
             return self.end_with(status, OccurrenceState::Cancelled, "CancelRequested", message);
         }
-        match self.may_retry(&status, reason, class) {
-            Err(why) => {
-                self.end_with(status, OccurrenceState::Failed, reason, &format!("{message}{why}"))
-            }
-            Ok(()) => {
-                let n = u32::try_from(attempt.number).unwrap_or(1);
-                let key = work_id(&self.snapshot.occurrence).id();
-                let delay = retry::delay(&retry::RUN, &key, n);
-                let ended = completed.unwrap_or(self.now);
-                let next = ended
-                    .checked_add(SignedDuration::try_from(delay).unwrap_or(SignedDuration::ZERO))
-                    .unwrap_or(self.now);
-                status.next_attempt_time = Some(Time::new(next));
-                self.move_to(
-                    status,
-                    OccurrenceState::Pending,
-                    "RetryScheduled",
-                    &format!("attempt {n} failed ({reason}): {message}"),
-                )
-                .wake_at(Some(next))
-            }
+        if let Err(why) = may_retry(&status, reason, class) {
+            let message = format!("{message}{why}");
+            return self.end_with(status, OccurrenceState::Failed, reason, &message);
         }
-    }
-
-    /// Whether another attempt follows; `status` has the failed one closed already.
-    pub(super) fn may_retry(
-        &self,
-        status: &MaintenanceOccurrenceStatus,
-        reason: &str,
-        class: FailureClass,
-    ) -> Result<(), &'static str> {
-        if status.attempts.len() >= MAX_ATTEMPTS {
-            return Err(" (no more attempts are kept)");
-        }
-        let failed =
-            |r: &str| status.attempts.iter().filter(|a| a.reason.as_deref() == Some(r)).count();
-        let disruptions = |a: &&Attempt| a.reason.as_deref().is_some_and(is_disruption);
-        let limit = status.run.as_ref().map_or(1, RunSpec::maintenance_attempts);
-        let used = status.attempts.len() - status.attempts.iter().filter(disruptions).count();
-        match class {
-            FailureClass::Disruption
-                if status.attempts.iter().filter(disruptions).count() <= MAX_DISRUPTIONS
-                    && limit > 1 =>
-            {
-                Ok(())
-            }
-            FailureClass::Disruption => Err(" (not tried again)"),
-            FailureClass::Deterministic if failed(reason) >= 2 => {
-                Err(" (the second equal failure; not tried again)")
-            }
-            FailureClass::Deterministic | FailureClass::Transient => {
-                if used < usize::try_from(limit).unwrap_or(1) { Ok(()) } else { Err("") }
-            }
-        }
+        let n = u32::try_from(attempt.number).unwrap_or(1);
+        let delay = retry::delay(&retry::RUN, &work_id(&self.snapshot.occurrence).id(), n);
+        let ended = completed.unwrap_or(self.now);
+        let next = ended
+            .checked_add(SignedDuration::try_from(delay).unwrap_or(SignedDuration::ZERO))
+            .unwrap_or(self.now);
+        status.next_attempt_time = Some(Time::new(next));
+        let message = format!("attempt {n} failed ({reason}): {message}");
+        self.move_to(status, OccurrenceState::Pending, "RetryScheduled", &message)
+            .wake_at(Some(next))
     }
 
     /// Nobody knows how it ended.
@@ -139,7 +99,7 @@ impl View<'_> {
                 // A read may be repeated: the attempt is over for us, whatever became of it.
                 last.outcome = Some(AttemptOutcome::Failed);
             }
-            if self.may_retry(&status, reason, FailureClass::Transient).is_ok() {
+            if may_retry(&status, reason, FailureClass::Transient).is_ok() {
                 return self.failed(attempt, None, None, reason, message, FailureClass::Transient);
             }
         }
@@ -183,4 +143,35 @@ impl View<'_> {
 /// Whether an attempt's reason is a disruption by the platform, counted apart from `maxAttempts`.
 fn is_disruption(reason: &str) -> bool {
     matches!(reason, "Evicted" | "Preempted" | "NodeLost" | "Disruption")
+}
+
+/// Whether another attempt follows; `status` has the failed one closed already.
+fn may_retry(
+    status: &MaintenanceOccurrenceStatus,
+    reason: &str,
+    class: FailureClass,
+) -> Result<(), &'static str> {
+    if status.attempts.len() >= MAX_ATTEMPTS {
+        return Err(" (no more attempts are kept)");
+    }
+    let failed =
+        |r: &str| status.attempts.iter().filter(|a| a.reason.as_deref() == Some(r)).count();
+    let disruptions = |a: &&Attempt| a.reason.as_deref().is_some_and(is_disruption);
+    let limit = status.run.as_ref().map_or(1, RunSpec::maintenance_attempts);
+    let used = status.attempts.len() - status.attempts.iter().filter(disruptions).count();
+    match class {
+        FailureClass::Disruption
+            if status.attempts.iter().filter(disruptions).count() <= MAX_DISRUPTIONS
+                && limit > 1 =>
+        {
+            Ok(())
+        }
+        FailureClass::Disruption => Err(" (not tried again)"),
+        FailureClass::Deterministic if failed(reason) >= 2 => {
+            Err(" (the second equal failure; not tried again)")
+        }
+        FailureClass::Deterministic | FailureClass::Transient => {
+            if used < usize::try_from(limit).unwrap_or(1) { Ok(()) } else { Err("") }
+        }
+    }
 }

@@ -91,7 +91,7 @@ mod tests {
         Fence { epoch: 7, nonce: "n".into() }
     }
 
-    fn schedule(status: Value) -> MaintenanceSchedule {
+    fn schedule(status: &Value) -> MaintenanceSchedule {
         serde_json::from_value(json!({
             "apiVersion": "punctual.dev/v1alpha1", "kind": "MaintenanceSchedule",
             "metadata": {"name": "s", "namespace": "d", "uid": "s1"},
@@ -101,7 +101,7 @@ mod tests {
         .unwrap()
     }
 
-    fn occurrence(spec: Value) -> MaintenanceOccurrence {
+    fn occurrence(spec: &Value) -> MaintenanceOccurrence {
         let mut all = json!({"scheduleName": "s", "intendedTime": "2026-01-01T01:00:00Z"});
         all.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
         serde_json::from_value(json!({
@@ -118,8 +118,8 @@ mod tests {
     #[test]
     fn every_standing() {
         let fence_json = json!({"epoch": 7, "nonce": "n"});
-        let planned = occurrence(json!({"scheduleUID": "s1"}));
-        let by_hand = occurrence(json!({}));
+        let planned = occurrence(&json!({"scheduleUID": "s1"}));
+        let by_hand = occurrence(&json!({}));
         let started = |planned: bool, replaced: bool| Standing::Started {
             not_before: "2026-01-01T01:00:00Z".parse().unwrap(),
             deadline: planned.then(|| "2026-01-01T01:01:00Z".parse().unwrap()),
@@ -201,14 +201,14 @@ mod tests {
             ),
         ];
         for (what, status, occurrence, expected) in cases {
-            assert_eq!(standing(&schedule(status), occurrence, &fence()), expected, "{what}");
+            assert_eq!(standing(&schedule(&status), occurrence, &fence()), expected, "{what}");
         }
-        let own_run = occurrence(json!({"run": {"simulated": {}}}));
+        let own_run = occurrence(&json!({"run": {"simulated": {}}}));
         assert_eq!(
-            standing(&schedule(json!({"fence": fence_json})), &own_run, &fence()),
+            standing(&schedule(&json!({"fence": fence_json})), &own_run, &fence()),
             Standing::RunNotAllowed
         );
         let replacing = json!({"fence": fence_json, "claimed": [claim(true, "u1"), {"time": "2026-01-01T02:00:00Z", "start": false, "replaces": true, "uid": "u2", "runKey": "k", "actionClass": "Fenced"}]});
-        assert_eq!(standing(&schedule(replacing), &planned, &fence()), started(true, true));
+        assert_eq!(standing(&schedule(&replacing), &planned, &fence()), started(true, true));
     }
 }

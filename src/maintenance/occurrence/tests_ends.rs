@@ -52,6 +52,16 @@ fn cancel_records_the_wish_before_it_stops_anything() {
 }
 
 #[test]
+fn a_new_leader_seals_before_it_stops_what_its_predecessor_wanted_stopped() {
+    let mut driver = Driver::fenced().running();
+    driver.cancel();
+    assert!(matches!(driver.step(), Step::Write(_)), "the wish is recorded");
+    driver.snapshot.fence = Fence { epoch: 9, nonce: "n9".into() };
+    let Step::Write(status) = driver.decide().step else { panic!("seals before it cancels") };
+    assert!(status.attempts[0].stop_requested_time.is_some());
+}
+
+#[test]
 fn how_a_stopped_run_ends() {
     use OccurrenceState::{Cancelled, Failed, Succeeded};
     let transient = || failed("ExitCode", FailureClass::Transient);

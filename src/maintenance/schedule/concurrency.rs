@@ -86,12 +86,11 @@ impl Draft<'_> {
             self.skip(instant, SkipReason::Concurrent);
             return;
         }
-        let uid = match self.snapshot.occurrences.get(&instant) {
-            Some(occurrence) => occurrence.metadata.uid.clone().unwrap_or_default(),
-            None => {
-                self.plan.create.push(new_occurrence(&self.snapshot.schedule, instant));
-                String::new() // this draft is thrown away: the decision is made again with the uid
-            }
+        let uid = if let Some(occurrence) = self.snapshot.occurrences.get(&instant) {
+            occurrence.metadata.uid.clone().unwrap_or_default()
+        } else {
+            self.plan.create.push(new_occurrence(&self.snapshot.schedule, instant));
+            String::new() // this draft is thrown away: the decision is made again with the uid
         };
         let schedule = &self.snapshot.schedule;
         self.status.claimed.push(new_claim(schedule, instant, uid, start, replaces));

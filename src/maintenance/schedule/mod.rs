@@ -16,7 +16,8 @@ use super::{Note, conditions, retention};
 use crate::{
     api::{
         Claim, ConcurrencyPolicy, Fence, MAX_SKIPPED_RANGES, MaintenanceOccurrence,
-        MaintenanceSchedule, MaintenanceScheduleStatus, ScheduleState, set_condition,
+        MaintenanceSchedule, MaintenanceScheduleStatus, OccurrenceState, ScheduleState,
+        set_condition,
     },
     providers::Acceptance,
     time::{
@@ -382,7 +383,7 @@ impl<'a> Draft<'a> {
     /// sealed merely because the leader changed; one with open occurrences is, before they move.
     fn must_write(&self, stored: &MaintenanceScheduleStatus) -> bool {
         let mut old = stored.clone();
-        old.fence = self.status.fence.clone();
+        old.fence.clone_from(&self.status.fence);
         if old != self.status {
             return true;
         }
@@ -399,7 +400,7 @@ impl<'a> Draft<'a> {
 
 /// Whether nothing more will happen to the occurrence.
 pub fn is_terminal(occurrence: &MaintenanceOccurrence) -> bool {
-    occurrence.status.as_ref().and_then(|s| s.state).is_some_and(|state| state.is_terminal())
+    occurrence.status.as_ref().and_then(|s| s.state).is_some_and(OccurrenceState::is_terminal)
 }
 
 #[cfg(test)]

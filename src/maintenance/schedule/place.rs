@@ -131,6 +131,6 @@ impl Draft<'_> {
             suspend_until_time: observed.suspend_until_time.map(Time),
         });
         self.status.tzdb_version = Some(crate::time::tzdb_version().to_owned());
-        self.skipped.extend(planned.skipped.iter().cloned());
+        self.skipped.extend(planned.skipped.iter().copied());
     }
 }
