@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::{Resource as _, ResourceExt as _};
 
 use super::{Controller, Key, MAX_ROUNDS, PassError};
@@ -14,10 +14,14 @@ use crate::{
     maintenance::{
         Note,
         occurrence::{self, Decision, Snapshot, Standing, Step, standing::standing, work_id},
+        retention::orphan_until,
         schedule::is_terminal,
     },
     providers::{CancelStep, Committed, Parent, Prepared, ProviderError, RunRequest, RunStatus},
 };
+
+/// When a record is looked at again that is old by a clock that is not trusted.
+const WRONG_CLOCK_INTERVAL: SignedDuration = SignedDuration::from_secs(60);
 
 /// Kind, for reports and owner references.
 pub(super) const KIND: &str = "MaintenanceOccurrence";
@@ -69,12 +73,47 @@ impl Controller {
             // Act.
             if step == Step::Wait {
                 self.note(KIND, key, snapshot.occurrence.metadata.uid.as_deref(), &notes);
+                if is_terminal(&snapshot.occurrence) {
+                    return self.pass_record(key, &snapshot.occurrence, &permit).await;
+                }
                 return Ok(wake_at);
             }
             self.take_step(key, step, &mut snapshot, schedule.as_ref(), &permit).await?;
             self.note(KIND, key, snapshot.occurrence.metadata.uid.as_deref(), &notes);
         }
         Err(PassError::Restless)
+    }
+
+    /// A record whose schedule is gone is removed after a time. Gives the moment of the next look.
+    async fn pass_record(
+        &self,
+        key: &ObjectKey,
+        record: &MaintenanceOccurrence,
+        permit: &Permit,
+    ) -> Result<Option<Timestamp>, PassError> {
+        let schedule = ObjectKey::new(&key.namespace, &record.spec.schedule_name);
+        let until = orphan_until(record, self.deps.orphan_retention);
+        let (Lookup::Absent, Some(until)) = (self.schedules.lookup(&schedule), until) else {
+            return Ok(None); // its schedule looks after it
+        };
+        let now = self.deps.wall.now();
+        if now < until {
+            return Ok(Some(until));
+        }
+        if (self.deps.may_create)().is_err() {
+            return Ok(now.checked_add(WRONG_CLOCK_INTERVAL).ok());
+        }
+        let live: Option<MaintenanceSchedule> =
+            self.deps.reader.get(&schedule).await.map_err(PassError::Read)?;
+        if live.is_none() {
+            self.prune(
+                record,
+                "its schedule is gone, and it was kept for --orphan-retention-days",
+                permit,
+            )
+            .await?;
+        }
+        Ok(None)
     }
 
     /// The standing with the schedule, and what the schedule runs.

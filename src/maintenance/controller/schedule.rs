@@ -45,7 +45,7 @@ impl Controller {
             }
             Lookup::Absent => {
                 self.memory().refused.remove(key);
-                self.look_at_occurrences_of(key);
+                self.look_at_records_of(key);
                 return Ok(None);
             }
         };
@@ -283,7 +283,7 @@ impl Controller {
             self.look_at_occurrences_of(key);
         }
         for record in &plan.prune {
-            self.prune(record, permit).await?;
+            self.prune(record, "removed by the retention of its schedule", permit).await?;
         }
         Ok(plan.wake_at)
     }
@@ -295,15 +295,17 @@ impl Controller {
         }
     }
 
-    async fn prune(
+    /// Removes a record, at exactly the version that was judged.
+    pub(super) async fn prune(
         &self,
         record: &MaintenanceOccurrence,
+        why: &str,
         permit: &Permit,
     ) -> Result<(), PassError> {
         let key = ObjectKey::of(&record.metadata);
         match self.deps.writer.delete(permit, record, PropagationPolicy::Background).await {
             Ok(_) => {
-                let note = Note::normal("RecordPruned", "removed by the retention of its schedule");
+                let note = Note::normal("RecordPruned", why);
                 self.note("MaintenanceOccurrence", &key, record.metadata.uid.as_deref(), &[note]);
                 Ok(())
             }
@@ -317,6 +319,13 @@ impl Controller {
             if !schedule::is_terminal(&occurrence) {
                 self.queue.add(Key::Occurrence(ObjectKey::of(&occurrence.metadata)));
             }
+        }
+    }
+
+    /// The schedule is gone: its records get another look too, from now on they look after themselves.
+    fn look_at_records_of(&self, key: &ObjectKey) {
+        for occurrence in self.occurrences.by_index(&index_key(key)) {
+            self.queue.add(Key::Occurrence(ObjectKey::of(&occurrence.metadata)));
         }
     }
 }

@@ -226,3 +226,29 @@ async fn a_record_is_deleted_after_the_mark_is_stored() {
     assert_eq!(methods, [Method::PUT, Method::DELETE], "{writes:?}");
     assert_eq!(writes[0].body["status"]["prunedThrough"], INSTANT);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_record_without_a_schedule_is_removed_after_its_time_and_not_before() {
+    let scene = Scene::new();
+    scene.put_occurrence(Some("gone"));
+    scene.fake.edit(OCCURRENCE, |occurrence| {
+        occurrence["status"] = json!({"state": "Succeeded", "reason": "Completed"});
+    });
+    let record: MaintenanceOccurrence =
+        serde_json::from_value(scene.fake.stored(OCCURRENCE).unwrap()).unwrap();
+    scene.controller.occurrences.observe(record);
+    let end = "2026-11-29T03:00:00Z".parse().unwrap();
+    let pass = async || scene.controller.pass_occurrence(&at_two()).await.unwrap();
+    assert_eq!(pass().await, Some(end), "looked at again when its time is over");
+    assert!(scene.writes().is_empty());
+    scene.controller.deps.wall.set(end);
+    let schedule = scene.put_schedule(&json!({}));
+    assert_eq!(pass().await, None, "a schedule that the cache has not heard of looks after it");
+    assert!(scene.writes().is_empty());
+    drop(schedule);
+    scene.fake.remove(SCHEDULE);
+    pass().await;
+    let deleted = scene.writes();
+    assert_eq!(deleted.len(), 1);
+    assert_eq!(deleted[0].method, Method::DELETE);
+}
