@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::work::{
     BY_HAND, FAILOVER_GOAL, HANDOVER_GOAL, SCHEDULE, SOON, acquisition, epoch, finish,
-    first_decision, held, job, one_run_each, pair, print_times, quick, revive, running, schedule,
-    since, succeeded, trigger,
+    first_decision, held, job, one_run_each, pair, print_times, quick, renewed, revive, running,
+    schedule, since, succeeded, trigger,
 };
 use crate::bed::{
     objects::text,
@@ -21,6 +21,9 @@ use crate::bed::{
 const KILLED: usize = 4;
 /// Leaders that are asked to go, one after the other.
 const ASKED: usize = 4;
+
+/// Least renewals of a term before its leader is killed: a standby has looked meanwhile.
+const LASTED: usize = 3;
 
 /// An instant is at most 60 s away, then it runs.
 const NEXT_MINUTE: Duration = Duration::from_secs(100);
@@ -125,6 +128,8 @@ fn the_successor_of_a_killed_leader_records_the_result() {
             running(s, &name).await;
             let leader = s.leader(SOON).await;
             let term = epoch(s).await;
+            // At another point between two looks of the standby each time.
+            renewed(s, term, LASTED + round).await;
             let at = Timestamp::now();
             ok(leader.kill().await);
             // It ends while nobody leads.

@@ -178,6 +178,17 @@ pub async fn epoch(s: &Scenario) -> i64 {
     annotation.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no epoch on {lease}"))
 }
 
+/// Waits until a term was renewed so many times, or has ended.
+pub async fn renewed(s: &Scenario, term: i64, times: usize) {
+    let (epoch, attempt) = ("punctual.dev/epoch", "punctual.dev/attempt");
+    s.wait_for("lease", &s.lease, &format!("renewed {times} times"), SOON, |lease| {
+        let notes = &lease["metadata"]["annotations"];
+        let renewals = notes[attempt].as_str().and_then(|text| text.parse::<usize>().ok());
+        notes[epoch] != term.to_string() || renewals.is_some_and(|number| number >= times)
+    })
+    .await;
+}
+
 /// Waits until the Lease is held by one replica.
 pub async fn led_by(s: &Scenario, replica: &Replica) {
     let holder = format!("{}/", replica.name);

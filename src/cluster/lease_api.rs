@@ -31,15 +31,6 @@ pub struct Answered {
     pub server_time: Option<Timestamp>,
 }
 
-/// What a watch of the Lease hints at. Only a hint: decisions are made from reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeaseHint {
-    /// Nobody holds it, or it is gone.
-    Free,
-    /// Somebody does.
-    Held,
-}
-
 /// Requests about one Lease, each with the attempt timeout as its deadline and without retries.
 #[derive(Clone)]
 pub struct LeaseApi {
@@ -103,13 +94,10 @@ impl LeaseApi {
         }
     }
 
-    /// Watches the Lease from `version` on and tells every hint, until the future is dropped. A
-    /// watch that broke is taken up again at the version that `version` gives then.
-    pub async fn hints(
-        &self,
-        version: impl Fn() -> Option<String>,
-        mut tell: impl FnMut(LeaseHint),
-    ) {
+    /// Watches the Lease from `version` on and tells of every change, until the future is dropped. It
+    /// is only a hint: decisions are made from reads. A watch that broke is taken up again at the
+    /// version that `version` gives then.
+    pub async fn hints(&self, version: impl Fn() -> Option<String>, mut tell: impl FnMut()) {
         let api: Api<Lease> = Api::namespaced(self.watch.clone(), &self.key.namespace);
         let fields = format!("metadata.name={}", self.key.name);
         let params = WatchParams::default().fields(&fields).timeout(WATCH_SECONDS);
@@ -135,25 +123,22 @@ async fn follow(
     api: &Api<Lease>,
     params: &WatchParams,
     from: &mut String,
-    tell: &mut impl FnMut(LeaseHint),
+    tell: &mut impl FnMut(),
 ) -> Result<(), ApiError> {
     loop {
         let mut events = pin!(api.watch(params, from).await?);
         while let Some(event) = events.try_next().await? {
-            let (lease, hint) = match event {
-                WatchEvent::Added(lease) | WatchEvent::Modified(lease) => {
-                    let holder = lease.spec.as_ref().and_then(|s| s.holder_identity.as_deref());
-                    let free = holder.is_none_or(str::is_empty);
-                    (lease, if free { LeaseHint::Free } else { LeaseHint::Held })
-                }
-                WatchEvent::Deleted(lease) => (lease, LeaseHint::Free),
+            let lease = match event {
+                WatchEvent::Added(lease)
+                | WatchEvent::Modified(lease)
+                | WatchEvent::Deleted(lease) => lease,
                 WatchEvent::Bookmark(mark) => {
                     *from = mark.metadata.resource_version;
                     continue;
                 }
                 WatchEvent::Error(status) => return Err(ApiError::of_status(&status)),
             };
-            tell(hint);
+            tell();
             if let Some(version) = lease.metadata.resource_version {
                 *from = version;
             }
@@ -194,7 +179,10 @@ fn parse_date(text: &str) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
 
     use http::Method;
     use serde_json::json;
@@ -268,14 +256,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_watch_hints_at_a_free_lease() {
+    async fn the_watch_hints_at_every_change() {
         let fake = FakeApi::new();
         let lease = new_lease(&fake);
-        let hints = Arc::new(Mutex::new(Vec::new()));
+        let hints = Arc::new(AtomicUsize::new(0));
         let told = Arc::clone(&hints);
         let (api, from) = (api(&fake), lease.metadata.resource_version);
         let task = tokio::spawn(async move {
-            api.hints(|| from.clone(), |hint| told.lock().unwrap().push(hint)).await;
+            let tell = || {
+                told.fetch_add(1, Ordering::Relaxed);
+            };
+            api.hints(|| from.clone(), tell).await;
         });
         let path = format!("{LEASES}/punctual");
         for holder in ["a", "b", ""] {
@@ -285,7 +276,6 @@ mod tests {
         fake.remove(&path);
         tokio::time::sleep(Duration::from_millis(10)).await;
         task.abort();
-        let (held, free) = (LeaseHint::Held, LeaseHint::Free);
-        assert_eq!(*hints.lock().unwrap(), [held, held, free, free]);
+        assert_eq!(hints.load(Ordering::Relaxed), 4, "three edits and the deletion");
     }
 }

@@ -23,7 +23,7 @@ pub use client::Clients;
 pub use error::ApiError;
 pub use events::EventSender;
 pub use fence_check::{FenceCheck, Gap, check_fence};
-pub use lease_api::{Answered, LeaseApi, LeaseHint};
+pub use lease_api::{Answered, LeaseApi};
 pub(crate) use object::kind_of;
 pub use object::{Object, ObjectKey, Raw, resource_version};
 pub use person::Person;

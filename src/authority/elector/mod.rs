@@ -22,7 +22,7 @@ use super::{
     },
 };
 use crate::{
-    cluster::{Answered, ApiError, LeaseApi, LeaseHint},
+    cluster::{Answered, ApiError, LeaseApi},
     time::{LeaseClock, LeaseInstant, WallClock},
 };
 
@@ -91,11 +91,13 @@ pub struct Elector {
     hints: Hints,
 }
 
-/// What the watch of the Lease tells a follower.
+/// What the watch of the Lease tells a follower: that there is something to look at. It looks at each
+/// renewal, not only when nobody holds the Lease, because the time to the takeover counts from when
+/// the last renewal was *seen*.
 #[derive(Default)]
 struct Hints {
     task: JoinSet<()>,
-    free: Arc<Notify>,
+    news: Arc<Notify>,
     /// Version from which to watch.
     version: Arc<Mutex<Option<String>>>,
 }
@@ -237,7 +239,7 @@ impl Elector {
             // Their senders may be gone; then nobody will ever order anything.
             Ok(()) = self.orders.changed() => {}
             Ok(()) = self.campaign.changed(), if following => {}
-            () = self.hints.free.notified(), if following => {}
+            () = self.hints.news.notified(), if following => {}
             () = sleep(at_most) => {}
         }
     }
@@ -403,16 +405,11 @@ impl Hints {
         if !self.task.is_empty() {
             return;
         }
-        let (lease, free) = (lease.clone(), Arc::clone(&self.free));
+        let (lease, news) = (lease.clone(), Arc::clone(&self.news));
         let version = Arc::clone(&self.version);
         self.task.spawn(async move {
             let from = || version.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let tell = |hint| {
-                if hint == LeaseHint::Free {
-                    free.notify_one();
-                }
-            };
-            lease.hints(from, tell).await;
+            lease.hints(from, || news.notify_one()).await;
         });
     }
 }
