@@ -181,10 +181,11 @@ pub async fn epoch(s: &Scenario) -> i64 {
 /// Waits until a term was renewed so many times, or has ended.
 pub async fn renewed(s: &Scenario, term: i64, times: usize) {
     let (epoch, attempt) = ("punctual.dev/epoch", "punctual.dev/attempt");
+    let term = term.to_string();
     s.wait_for("lease", &s.lease, &format!("renewed {times} times"), SOON, |lease| {
         let notes = &lease["metadata"]["annotations"];
         let renewals = notes[attempt].as_str().and_then(|text| text.parse::<usize>().ok());
-        notes[epoch] != term.to_string() || renewals.is_some_and(|number| number >= times)
+        notes[epoch].as_str() != Some(&term) || renewals.is_some_and(|number| number >= times)
     })
     .await;
 }
