@@ -32,9 +32,9 @@ use crate::{
 };
 
 /// Leases that are raced for side by side: waiting for an expiry takes time, not work.
-const LEASES: usize = 20;
+const LEASES: usize = 10;
 /// Races for each Lease, one after the other.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 10;
 /// Electors in a race.
 const RACERS: usize = 10;
 /// Duration of the Lease whose holder is gone: the shortest, so that a race begins soon.

@@ -21,6 +21,8 @@ use crate::bed::{
 const KILLED: usize = 4;
 /// Leaders that are asked to go, one after the other.
 const ASKED: usize = 4;
+/// The same with those that had just lost their leadership.
+const MOST_ASKED: usize = 3 * ASKED;
 
 /// Least renewals of a term before its leader is killed: a standby has looked meanwhile.
 const LASTED: usize = 3;
@@ -156,18 +158,27 @@ fn a_leader_that_is_asked_to_go_hands_over() {
         let name = trigger(s, 0).await;
         running(s, &name).await;
         let mut asked = Vec::new();
-        for _ in 0..ASKED {
+        for _ in 0..MOST_ASKED {
             let leader = s.leader(SOON).await;
             let at = Timestamp::now();
             ok(leader.terminate().await);
             let next = s.next_leader(&leader, SOON).await;
             let status = ok(leader.wait_exit(SOON).await);
-            assert_eq!(status.code(), Some(0), "{}", leader.log_text());
-            asked.push((at, epoch(s).await));
+            if status.code() == Some(0) {
+                asked.push((at, epoch(s).await));
+            } else {
+                // On a busy machine it may have been too late to ask.
+                let lost = "leadership is over reason=no renewal was confirmed";
+                assert!(leader.log_text().contains(lost), "{status}: {}", leader.log_text());
+            }
             let now = s.get("mocc", &name).await.expect("the record stays");
             assert_eq!(text(&now, "/status/state"), "Running", "led by {}: {now}", next.name);
             revive(&leader).await;
+            if asked.len() == ASKED {
+                break;
+            }
         }
+        assert_eq!(asked.len(), ASKED, "of {MOST_ASKED} that were asked to go");
         finish(s, &name).await;
         succeeded(s, &name).await;
         let report = s.verify().await;
