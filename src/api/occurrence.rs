@@ -217,9 +217,6 @@ pub struct Attempt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub stop_reason: Option<String>,
-    /// Since when the provider gives no answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unreachable_since_time: Option<Time>,
     /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<AttemptOutcome>,

@@ -186,7 +186,6 @@ impl View<'_> {
                 last.pod = pod.cloned();
             }
             last.outcome = None;
-            last.unreachable_since_time = None;
         }
         if first && status.lateness_seconds.is_none() {
             status.lateness_seconds = Some(started.duration_since(intended).as_secs().max(0));

@@ -240,7 +240,6 @@ impl<'a> View<'a> {
             last.completion_time = Some(Time::new(completed.unwrap_or(self.now)));
             last.outcome = Some(outcome);
             last.reason = Some(truncate(reason, MAX_REASON_CHARS));
-            last.unreachable_since_time = None;
             if let (1, Some(started)) = (last.number, last.start_time) {
                 let late = started.0.duration_since(intended).as_secs().max(0);
                 status.lateness_seconds.get_or_insert(late);

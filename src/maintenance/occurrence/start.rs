@@ -170,7 +170,6 @@ impl View<'_> {
             completion_time: None,
             stop_requested_time: None,
             stop_reason: None,
-            unreachable_since_time: None,
             outcome: None,
             reason: None,
         });
