@@ -22,6 +22,7 @@
 //! | [`providers`] | what executes a run: Jobs, simulated runs |
 //! | [`cluster`] | the only room that talks to the API server |
 //! | [`telemetry`] | metrics, health, logs, events |
+//! | [`sim`] | deterministic simulation: API-server model, replicas, faults, invariants, scenarios |
 //! | [`cli`] | one file a subcommand |
 //! | [`retry`], [`yaml`] | the only users of `backoff` and of the YAML library |
 //!
@@ -40,6 +41,7 @@ pub mod maintenance;
 pub mod operator;
 pub mod providers;
 pub mod retry;
+pub mod sim;
 pub mod telemetry;
 pub mod time;
 pub mod yaml;

@@ -1,0 +1,19 @@
+//! Deterministic simulation: the production controllers, elector and API client over an in-memory
+//! API server, on virtual time, with faults.
+//!
+//! ```text
+//!   scenario ──> World ──> replicas ── Wire (faults) ──> Server (lag) ──┐
+//!   or seed        │          │                          person, Job ───┼──> Model: one store,
+//!                  │          └── Provider (outside)     controller ────┘    every commit in order
+//!                  └── virtual time, clocks                                     │
+//!                                                            invariants <───────┘
+//! ```
+//!
+//! One seed is one history. [`Kind`] and [`Key`] name what is stored; a [`Commit`] is one change of
+//! the store, the ground truth that the invariants judge.
+
+mod commit;
+mod kind;
+
+pub use commit::{Commit, Verb};
+pub use kind::{Key, Kind};
