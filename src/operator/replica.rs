@@ -316,6 +316,7 @@ impl Replica {
     fn beginning(&self, now: &Leadership) -> Option<Beginning> {
         let Leadership::Leading { term, gained, former_holder } = now else { return None };
         Some(Beginning {
+            term: term.clone(),
             lease: ObjectKey::new(&self.config.lease_namespace, &self.config.lease_name),
             holder: holder(&self.config.replica, &term.nonce),
             former_holder: former_holder.clone(),

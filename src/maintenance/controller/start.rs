@@ -68,10 +68,10 @@ pub async fn run(
         controller.run().await;
     };
     // The record of the term is kept beside the work, which never waits for it.
-    let record = async {
+    let record = Box::pin(async {
         keeper.run(|| controller.paused()).await;
         std::future::pending::<()>().await;
-    };
+    });
     let work = async {
         tokio::select! {
             biased;
@@ -81,6 +81,7 @@ pub async fn run(
     };
     let mut work = std::pin::pin!(work);
     tokio::select! {
+        biased;
         () = &mut work => return,
         () = stop => controller.stop(),
     }

@@ -65,8 +65,9 @@ impl View<'_> {
             Ok(RunStatus::Absent | RunStatus::Failed { .. }) => {
                 return Some(self.another_attempt(attempt, resolution));
             }
-            Ok(RunStatus::Succeeded { .. }) => return None, // a definite answer wins
-            Err(ProviderError::Conflict(_) | ProviderError::NotLeading) => return None,
+            // A definite success wins; the others say nothing.
+            Ok(RunStatus::Succeeded { .. })
+            | Err(ProviderError::Conflict(_) | ProviderError::NotLeading) => return None,
             Ok(RunStatus::Unknown { .. }) => true,
             Err(ProviderError::Unreachable(_)) => {
                 let since = self.snapshot.unreachable_since.unwrap_or(self.now);

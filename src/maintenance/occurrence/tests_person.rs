@@ -206,8 +206,7 @@ fn a_decision_that_does_not_apply_is_ignored_and_told_once() {
         driver.answer(succeeded());
         driver
     };
-    type Case = (&'static str, Driver, i32, &'static str);
-    let cases: [Case; 4] = [
+    let cases = [
         ("nothing was tried", pending(), 1, "the newest attempt is 0"),
         ("it runs", Driver::fenced().running(), 1, "it is Running, not Unresolved"),
         ("another attempt", unresolved(1), 2, "the newest attempt is 1"),

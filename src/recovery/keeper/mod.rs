@@ -57,6 +57,8 @@ impl From<Gained> for LeadershipGained {
 /// How a term began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beginning {
+    /// The term.
+    pub term: Term,
     /// The Lease.
     pub lease: ObjectKey,
     /// The holder identity in this term.
@@ -238,9 +240,7 @@ impl Keeper {
     /// Creates the record, waits until every item is accounted for, completes it, and removes the
     /// oldest. `paused` is asked at the end: of what nothing new is started in this term.
     pub async fn run(&self, paused: impl Fn() -> Vec<TracePaused> + Send) {
-        let Ok(permit) = self.parts.gate.permit() else { return };
-        let term = permit.term().clone();
-        let (created, accounted) = join(self.create(&term), self.accounted()).await;
+        let (created, accounted) = join(self.create(), self.accounted()).await;
         let Some((tally, timing)) = accounted else { return };
         let status = tally.status(&timing, paused());
         let written = match created {
@@ -250,12 +250,12 @@ impl Keeper {
         if let Err(lost) = written {
             self.lost(&lost);
         }
-        self.remove_oldest(&term).await;
+        self.remove_oldest().await;
     }
 
     /// The record as it is created: which term, and nothing that was found.
-    fn blank(&self, term: &Term) -> RecoveryTrace {
-        let Beginning { lease, holder, former_holder, gained } = &self.beginning;
+    fn blank(&self) -> RecoveryTrace {
+        let Beginning { term, lease, holder, former_holder, gained } = &self.beginning;
         let name = format!("{}-{}", lease.name, term.epoch);
         let mut trace = RecoveryTrace::new(
             &name,
@@ -275,12 +275,15 @@ impl Keeper {
         trace
     }
 
-    async fn create(&self, term: &Term) -> Result<RecoveryTrace, Lost> {
-        let blank = self.blank(term);
+    async fn create(&self) -> Result<RecoveryTrace, Lost> {
+        let blank = self.blank();
         let mut tries = 0;
         let found = loop {
-            let permit = self.parts.gate.permit().map_err(WriteError::from)?;
-            match self.parts.writer.create(&permit, &blank).await {
+            let created = match self.parts.gate.permit() {
+                Ok(permit) => self.parts.writer.create(&permit, &blank).await,
+                Err(not_leading) => Err(not_leading.into()),
+            };
+            match created {
                 Ok(created) => break created.into_inner(),
                 Err(error) => tries = self.pause(tries, error).await?,
             }
@@ -295,10 +298,13 @@ impl Keeper {
     ) -> Result<(), Lost> {
         let mut tries = 0;
         loop {
-            let permit = self.parts.gate.permit().map_err(WriteError::from)?;
             let mut next = trace.clone();
             next.status = Some(status.clone());
-            match self.parts.writer.write_status(&permit, &trace, next).await {
+            let written = match self.parts.gate.permit() {
+                Ok(permit) => self.parts.writer.write_status(&permit, &trace, next).await,
+                Err(not_leading) => Err(not_leading.into()),
+            };
+            match written {
                 Ok(_) => return Ok(()),
                 Err(error) => tries = self.pause(tries, error).await?,
             }
@@ -315,7 +321,9 @@ impl Keeper {
     /// Waits before the next try; an error that will come again ends the tries.
     async fn pause(&self, tries: u32, error: WriteError) -> Result<u32, Lost> {
         let tries = tries + 1;
-        if tries >= MAX_TRIES || comes_again(&error) {
+        // Between two renewals a busy machine may not lead for a moment.
+        let over = matches!(error, WriteError::NotLeading(_)) && self.parts.gate.is_lost();
+        if tries >= MAX_TRIES || over || comes_again(&error) {
             return Err(error.into());
         }
         tracing::debug!(%error, tries, "the record of this term is not written yet");
@@ -379,8 +387,9 @@ impl Keeper {
     }
 
     /// Removes what is older than the last [`KEPT`] records of this Lease, oldest first.
-    async fn remove_oldest(&self, term: &Term) {
-        let namespace = &self.beginning.lease.namespace;
+    async fn remove_oldest(&self) {
+        let Beginning { term, lease, .. } = &self.beginning;
+        let namespace = &lease.namespace;
         let listed = match self.parts.reader.list::<RecoveryTrace>(Some(namespace), None).await {
             Ok(listed) => listed,
             Err(error) => {
@@ -388,7 +397,7 @@ impl Keeper {
                 return;
             }
         };
-        for trace in surplus(listed.items, &self.beginning.lease.name, term.epoch) {
+        for trace in surplus(listed.items, &lease.name, term.epoch) {
             let Ok(permit) = self.parts.gate.permit() else { return };
             let deleted =
                 self.parts.writer.delete(&permit, &trace, PropagationPolicy::Background).await;
@@ -410,8 +419,8 @@ fn comes_again(error: &WriteError) -> bool {
                 | ApiError::FenceRefused
                 | ApiError::Unsendable { .. }
         ),
-        WriteError::NotLeading(_)
-        | WriteError::ForeignFence { .. }
+        WriteError::NotLeading(_) => false,
+        WriteError::ForeignFence { .. }
         | WriteError::Incomplete { .. }
         | WriteError::FenceNotKept
         | WriteError::FenceNotEnforced { .. } => true,

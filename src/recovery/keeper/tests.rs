@@ -29,7 +29,8 @@ impl Scene {
         let fake = FakeApi::new();
         let clock = LeaseClock::driven(LeaseInstant::from_nanos(0));
         let gate = Gate::new(clock.clone());
-        gate.open(&Term { epoch: 50, nonce: "mine".into() }, LeaseInstant::from_nanos(1));
+        let term = Term { epoch: 50, nonce: "mine".into() };
+        gate.open(&term, LeaseInstant::from_nanos(1));
         let clients = Clients::single(fake.client());
         let metrics = Arc::new(Metrics::new());
         let events = EventQueue::new(Arc::clone(&metrics));
@@ -43,6 +44,7 @@ impl Scene {
             metrics: Arc::clone(&metrics),
         };
         let beginning = Beginning {
+            term,
             lease: ObjectKey::new("ops", "punctual"),
             holder: "r1/mine".into(),
             former_holder: Some("r0/old".into()),
@@ -82,12 +84,12 @@ fn open() -> Found {
     Found::Open { unresolved: false }
 }
 
-fn running() -> Result<RunStatus, ProviderError> {
-    Ok(RunStatus::Running { started: "2026-11-29T02:00:00Z".parse().unwrap(), pod: None })
+fn running() -> RunStatus {
+    RunStatus::Running { started: "2026-11-29T02:00:00Z".parse().unwrap(), pod: None }
 }
 
-fn silent() -> Result<RunStatus, ProviderError> {
-    Err(ProviderError::Unreachable("timeout".into()))
+fn silent() -> ProviderError {
+    ProviderError::Unreachable("timeout".into())
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,7 +127,7 @@ async fn the_record_is_there_before_anything_is_listed_and_complete_when_all_is_
             (item("c"), Found::Over),
         ]);
         assert!(scene.shows("punctual_recovery_outstanding 2"));
-        recovery.answered(Some("a"), &running());
+        recovery.answered(Some("a"), &Ok(running()));
         sleep(Duration::from_secs(1)).await;
         assert!(scene.trace()["status"].is_null(), "one is not accounted for");
         recovery.left_alone(Some("b"), "ForeignFence", "m");
@@ -147,13 +149,13 @@ async fn a_minute_in_which_nothing_is_learnt_ends_the_wait() {
     recovery.listed(vec![(item("a"), open()), (item("b"), open())]);
     let began = tokio::time::Instant::now();
     let story = async {
-        recovery.answered(Some("a"), &silent());
+        recovery.answered(Some("a"), &Err(silent()));
         sleep(Duration::from_secs(59)).await;
-        recovery.answered(Some("b"), &running());
+        recovery.answered(Some("b"), &Ok(running()));
         // Asked again and again, which is no progress.
         for _ in 0..12 {
             sleep(Duration::from_secs(5)).await;
-            recovery.answered(Some("a"), &silent());
+            recovery.answered(Some("a"), &Err(silent()));
         }
     };
     join(scene.keeper.run(Vec::new), story).await;
@@ -161,7 +163,7 @@ async fn a_minute_in_which_nothing_is_learnt_ends_the_wait() {
     let status = &scene.trace()["status"];
     assert_eq!((&status["uncertain"], &status["reconciled"]), (&json!(1), &json!(1)));
     assert_eq!(status["items"][0]["reason"], "ProviderUnreachable");
-    recovery.answered(Some("a"), &running());
+    recovery.answered(Some("a"), &Ok(running()));
     assert!(scene.shows("punctual_recovery_items{class=\"Uncertain\"} 1"), "the record is closed");
 }
 
@@ -219,6 +221,20 @@ async fn whoever_does_not_lead_writes_nothing_and_calls_nothing_lost() {
     assert_eq!(writes.count(), 0);
     assert!(scene.trace()["status"].is_null(), "it stays open: its term ended before");
     assert!(scene.shows("punctual_recovery_traces_lost_total 0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_late_with_a_renewal_writes_once_it_has_renewed() {
+    let scene = Scene::new();
+    let late = LeaseInstant::from_nanos(5);
+    scene.keeper.parts.clock.set(late);
+    let renewed = async {
+        sleep(Duration::from_millis(100)).await;
+        assert_eq!(scene.fake.log().len(), 0, "its validity has run out");
+        scene.gate.open(&scene.keeper.beginning.term, late.after(Duration::from_secs(60)));
+    };
+    join(scene.finds(vec![]), renewed).await;
+    assert_eq!(scene.trace()["status"]["preserved"], 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -56,22 +56,28 @@ async fn claims_that_a_new_schedule_discards_are_nothing_to_account_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_whose_occurrence_is_gone_is_reconciled_when_its_runs_are_over() {
-    let scene = Scene::new();
-    let schedule = scene.put_schedule(&decided(&[claim("gone", INSTANT)]));
-    scene.fake.edit(SCHEDULE, |schedule| {
-        schedule["status"]["observed"] =
-            json!({"uid": schedule["metadata"]["uid"], "schedule": "0 2 * * *"});
-        schedule["status"]["effectiveTime"] = json!("2026-11-29T01:30:00Z");
-    });
-    drop(schedule);
-    let schedule = serde_json::from_value(scene.fake.stored(SCHEDULE).unwrap()).unwrap();
-    scene.controller.schedules.observe(schedule);
-    scene.controller.deps.recovery.listed(scene.controller.found());
-    assert!(shows(&scene, "punctual_recovery_outstanding 1"));
-    scene.controller.pass_schedule(&nightly()).await.unwrap();
-    assert!(shows(&scene, "punctual_recovery_outstanding 0"));
-    assert!(shows(&scene, "punctual_recovery_items{class=\"Reconciled\"} 1"));
+async fn a_claim_whose_occurrence_is_gone_is_reconciled_only_when_its_runs_are_over() {
+    for (class, reconciled) in [("ReadOnly", 1), ("Fenced", 0)] {
+        let scene = Scene::new();
+        drop(scene.put_schedule(&Value::Null));
+        scene.fake.edit(SCHEDULE, |schedule| {
+            let mut gone = claim("gone", INSTANT);
+            gone["actionClass"] = json!(class);
+            schedule["status"] = decided(&[gone]);
+            schedule["status"]["observed"] =
+                json!({"uid": schedule["metadata"]["uid"], "schedule": "0 2 * * *"});
+            schedule["status"]["effectiveTime"] = json!("2026-11-29T01:30:00Z");
+        });
+        let schedule = serde_json::from_value(scene.fake.stored(SCHEDULE).unwrap()).unwrap();
+        scene.controller.schedules.observe(schedule);
+        scene.controller.deps.recovery.listed(scene.controller.found());
+        assert!(shows(&scene, "punctual_recovery_outstanding 1"));
+        scene.controller.pass_schedule(&nightly()).await.unwrap();
+        let of_class = format!("punctual_recovery_items{{class=\"Reconciled\"}} {reconciled}");
+        assert!(shows(&scene, &of_class), "{class}");
+        let left = format!("punctual_recovery_outstanding {}", 1 - reconciled);
+        assert!(shows(&scene, &left), "{class}: nobody saw what ran");
+    }
 }
 
 #[tokio::test(start_paused = true)]
