@@ -126,9 +126,9 @@ pub(super) const TERMINAL_RULE: &str = concat!(
 /// Message of [`TERMINAL_RULE`].
 pub(super) const TERMINAL_MESSAGE: &str = "a terminal outcome is immutable: status.state, status.reason and status.result are final; to run again, trigger another instant";
 
-/// A trace is the record of one term.
-pub(super) const TRACE_NAME_RULE: &str =
-    "self.metadata.name == self.spec.leaseName + '-' + string(self.spec.epoch)";
+/// A trace is the record of one term. Written the other way round, with `string(self.spec.epoch)`, the
+/// API server cannot bound the cost: it takes the text of a number to be of any length.
+pub(super) const TRACE_NAME_RULE: &str = "self.metadata.name.startsWith(self.spec.leaseName + '-') && self.metadata.name.substring(self.spec.leaseName.size() + 1).matches('^[1-9][0-9]{0,17}$') && int(self.metadata.name.substring(self.spec.leaseName.size() + 1)) == self.spec.epoch";
 /// Message of [`TRACE_NAME_RULE`].
 pub(super) const TRACE_NAME_MESSAGE: &str =
     "metadata.name must be spec.leaseName + '-' + spec.epoch, for example punctual-184467";

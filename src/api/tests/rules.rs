@@ -379,7 +379,16 @@ fn completed() -> Value {
 #[test]
 fn the_name_of_a_trace_is_its_lease_and_epoch() {
     accepted(TRACE, &trace(), None);
-    for name in ["punctual-101", "punctual-0100", "punctual", "other-100", "punctual-100x"] {
+    for name in [
+        "punctual-101",
+        "punctual-0100",
+        "punctual",
+        "punctual-",
+        "punctual-x-100",
+        "punctual--100",
+        "other-100",
+        "punctual-100x",
+    ] {
         let object = with(&trace(), "/metadata/name", name.into());
         refused(TRACE, &object, None, &[TRACE_NAME_MESSAGE]);
     }
