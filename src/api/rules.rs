@@ -125,3 +125,29 @@ pub(super) const TERMINAL_RULE: &str = concat!(
 );
 /// Message of [`TERMINAL_RULE`].
 pub(super) const TERMINAL_MESSAGE: &str = "a terminal outcome is immutable: status.state, status.reason and status.result are final; to run again, trigger another instant";
+
+/// A trace is the record of one term.
+pub(super) const TRACE_NAME_RULE: &str =
+    "self.metadata.name == self.spec.leaseName + '-' + string(self.spec.epoch)";
+/// Message of [`TRACE_NAME_RULE`].
+pub(super) const TRACE_NAME_MESSAGE: &str =
+    "metadata.name must be spec.leaseName + '-' + spec.epoch, for example punctual-184467";
+
+/// Which term it is the record of never changes.
+pub(super) const TRACE_SPEC_RULE: &str = "self.spec == oldSelf.spec";
+/// Message of [`TRACE_SPEC_RULE`].
+pub(super) const TRACE_SPEC_MESSAGE: &str =
+    "spec is immutable: it says which term this is the record of";
+
+/// No other term writes into the record, neither an older nor a newer one.
+pub(super) const TRACE_TERM_RULE: &str =
+    "!has(self.status) || !has(self.status.fence) || self.status.fence.epoch == self.spec.epoch";
+/// Message of [`TRACE_TERM_RULE`].
+pub(super) const TRACE_TERM_MESSAGE: &str =
+    "the record of a term is written in that term: status.fence.epoch must be spec.epoch";
+
+/// A completed record stays.
+pub(super) const TRACE_FINAL_RULE: &str = "!has(oldSelf.status) || !has(oldSelf.status.completionTime) || (has(self.status) && self.status == oldSelf.status)";
+/// Message of [`TRACE_FINAL_RULE`].
+pub(super) const TRACE_FINAL_MESSAGE: &str =
+    "a completed record is immutable: status never changes once completionTime is set";

@@ -139,11 +139,15 @@ impl View<'_> {
         let mut status = self.status.clone();
         let mut reason = status.reason.clone().unwrap_or_default();
         let mut message = status.message.clone().unwrap_or_default();
+        if self.state == OccurrenceState::Unresolved {
+            (reason, message) = ("Released".to_owned(), String::new());
+        }
         let base = attempt.released_time.or(attempt.prepared_time).map_or(self.now, |t| t.0);
         if let Some(last) = status.attempts.last_mut() {
             if pod.is_some() {
                 last.pod = pod.cloned();
             }
+            last.outcome = None; // a definite answer: it is not unknown any more
             let slow = self.now.duration_since(base) >= RECORD_RELEASE_AFTER;
             if last.released_time.is_none() && slow {
                 last.released_time = Some(Time::new(self.now));
