@@ -52,6 +52,17 @@ fn cancel_records_the_wish_before_it_stops_anything() {
 }
 
 #[test]
+fn a_run_that_someone_else_removes_says_so_while_its_end_is_awaited() {
+    let mut driver = Driver::fenced().running();
+    driver.answer(RunStatus::Stopping);
+    assert_eq!(driver.outcome(), (OccurrenceState::Running, "GoingAway"));
+    assert!(driver.status().message.as_deref().unwrap().contains("deleted by someone else"));
+    assert_eq!(driver.answer(RunStatus::Stopping), Step::Wait, "it is said once");
+    driver.answer(RunStatus::Absent);
+    assert_eq!(driver.outcome(), (OccurrenceState::Failed, "Deleted"));
+}
+
+#[test]
 fn a_new_leader_seals_before_it_stops_what_its_predecessor_wanted_stopped() {
     let mut driver = Driver::fenced().running();
     driver.cancel();
