@@ -221,7 +221,13 @@ impl View<'_> {
         let timeout = self.status.run.as_ref().and_then(|run| run.timeout_seconds);
         let ends =
             timeout.and_then(|s| started.checked_add(SignedDuration::from_secs(i64::from(s))).ok());
-        Decision::wait().wake_at(self.after(RUNNING_INTERVAL)).wake_at(ends)
+        Decision::wait().wake_at(self.after(self.running_interval())).wake_at(ends)
+    }
+
+    /// Its end is to be noticed within 2 s: a Job tells by watch, any other provider is asked.
+    fn running_interval(&self) -> SignedDuration {
+        let watched = self.status.run.as_ref().is_some_and(|run| run.job.is_some());
+        if watched { RUNNING_INTERVAL } else { WATCHFUL_INTERVAL }
     }
 
     /// First records the wish to stop in the sealed parent, then asks the provider.

@@ -27,9 +27,10 @@ pub const UNREACHABLE_PATIENCE: SignedDuration =
 pub const UNREACHABLE_TIME: std::time::Duration = std::time::Duration::from_secs(60);
 /// How often an attempt whose end nobody knows is asked about again.
 const UNRESOLVED_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
-/// How often a run that is being stopped, or that was released and not seen started, is looked at.
+/// How often a run that is being stopped, that was released and not seen started, or whose provider
+/// tells nothing by itself, is looked at.
 const WATCHFUL_INTERVAL: SignedDuration = SignedDuration::from_secs(2);
-/// How often a running one is looked at besides its watch, so that a lost event costs little.
+/// How often a running Job is looked at besides its watch, so that a lost event costs little.
 const RUNNING_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
 /// A release is recorded if the run was not seen started by then; most start sooner, and are spared
 /// the write.

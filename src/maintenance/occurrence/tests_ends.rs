@@ -63,6 +63,18 @@ fn a_run_that_someone_else_removes_says_so_while_its_end_is_awaited() {
 }
 
 #[test]
+fn the_end_of_a_run_is_noticed_within_two_seconds() {
+    let mut asked = Driver::fenced().running();
+    let soon = asked.now + SignedDuration::from_secs(2);
+    assert_eq!(asked.decide().wake_at, Some(soon), "nobody tells of a simulated one");
+    let template = json!({"spec": {"containers": [{"name": "main", "image": "busybox"}]}});
+    let job = json!({"run": {"simulated": null, "job": {"template": template}}});
+    let mut told = Driver::new(&job).running();
+    let wake = told.decide().wake_at.unwrap();
+    assert!(wake > told.now + SignedDuration::from_secs(2), "a Job tells by watch");
+}
+
+#[test]
 fn a_new_leader_seals_before_it_stops_what_its_predecessor_wanted_stopped() {
     let mut driver = Driver::fenced().running();
     driver.cancel();
