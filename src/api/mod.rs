@@ -14,7 +14,7 @@ use kube::CustomResourceExt as _;
 
 mod common;
 mod occurrence;
-mod rules;
+pub(crate) mod rules;
 mod run;
 mod schedule;
 mod schema;

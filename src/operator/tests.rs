@@ -1,33 +1,105 @@
-//! Whole replicas against a small API server, in virtual time.
+//! Whole replicas against the model of the API server, in virtual time.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use http::Method;
+use http::{Method, Request, header};
+use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use tokio::{sync::oneshot, task::JoinHandle, time::sleep};
 
 use super::*;
 use crate::{
-    api,
     authority::{Entropy, LostReason},
-    cluster::{Clients, fake::FakeApi},
+    cluster::Clients,
     providers::simulated::InProcess,
+    sim::{
+        Key, Kind,
+        api::{Model, Refusal, Subresource},
+    },
     telemetry::{Health, Metrics},
     time::{LeaseClock, LeaseInstant, WallClock},
 };
-
-const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/ops/leases/punctual";
-const SCHEDULES: &str = "/apis/punctual.dev/v1alpha1/namespaces/docs/maintenanceschedules";
-const OCCURRENCES: &str = "/apis/punctual.dev/v1alpha1/namespaces/docs/maintenanceoccurrences";
 
 fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
+/// The way of the requests to the model: a latency, a log, refusals, and a clock in the answers.
+#[derive(Clone)]
+struct Wire {
+    model: Model,
+    shared: Arc<Mutex<Shared>>,
+}
+
+struct Shared {
+    log: Vec<Logged>,
+    /// How many dry runs of an occurrence are refused because the server is away.
+    refusals: usize,
+    date: WallClock,
+}
+
+/// A request that arrived, watches left out.
+#[derive(Debug)]
+struct Logged {
+    method: Method,
+    path: String,
+    body: Value,
+}
+
+impl Wire {
+    fn client(&self, by: &'static str) -> Client {
+        let wire = self.clone();
+        let service = tower::service_fn(move |request| {
+            let wire = wire.clone();
+            async move { Ok::<_, tower::BoxError>(wire.carry(by, request).await) }
+        });
+        Client::new(service, "default")
+    }
+
+    async fn carry(
+        &self,
+        by: &str,
+        request: Request<Body>,
+    ) -> http::Response<crate::sim::api::Body> {
+        let server = self.model.server(0);
+        if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
+            return server.serve(by, request).await;
+        }
+        sleep(Duration::from_millis(3)).await;
+        let (parts, body) = request.into_parts();
+        let bytes = body.collect_bytes().await.unwrap();
+        let refused = {
+            let mut shared = self.shared.lock().unwrap();
+            shared.log.push(Logged {
+                method: parts.method.clone(),
+                path: parts.uri.path().to_owned(),
+                body: serde_json::from_slice(&bytes).unwrap_or_default(),
+            });
+            let asked = parts.method == Method::POST && parts.uri.path().ends_with("occurrences");
+            let refused = asked && shared.refusals > 0;
+            shared.refusals -= usize::from(refused);
+            refused
+        };
+        let mut response = if refused {
+            server.refuse(&Refusal::unavailable())
+        } else {
+            server.serve(by, Request::from_parts(parts, bytes.into())).await
+        };
+        let date = jiff::fmt::rfc2822::DateTimePrinter::new()
+            .timestamp_to_rfc9110_string(&self.shared.lock().unwrap().date.now())
+            .unwrap();
+        response.headers_mut().insert(header::DATE, date.try_into().unwrap());
+        response
+    }
+}
+
 /// An API server and the true time, which every replica's clocks follow.
 struct Lab {
-    fake: FakeApi,
+    model: Model,
+    wire: Wire,
     lease_clock: LeaseClock,
     wall_clock: WallClock,
     ticker: JoinHandle<()>,
@@ -41,12 +113,13 @@ impl Drop for Lab {
 
 impl Lab {
     fn without_crds() -> Self {
-        let fake = FakeApi::new();
-        fake.set_latency(Duration::from_millis(3));
         let lease_clock = LeaseClock::driven(LeaseInstant::from_nanos(0));
         let start = "2026-11-29T01:58:30Z".parse().unwrap();
         let wall_clock = WallClock::driven(start);
-        fake.show_date(&wall_clock);
+        let model = Model::new(wall_clock.clone());
+        model.add_namespace("ops");
+        let shared = Shared { log: Vec::new(), refusals: 0, date: wall_clock.clone() };
+        let wire = Wire { model: model.clone(), shared: Arc::new(Mutex::new(shared)) };
         let (lease, wall) = (lease_clock.clone(), wall_clock.clone());
         let ticker = tokio::spawn(async move {
             let tick = Duration::from_millis(10);
@@ -56,22 +129,16 @@ impl Lab {
                 wall.set(start + tick * ticks);
             }
         });
-        Self { fake, lease_clock, wall_clock, ticker }
+        Self { model, wire, lease_clock, wall_clock, ticker }
     }
 
     fn new() -> Self {
         let lab = Self::without_crds();
-        lab.install_crds();
+        lab.model.install_crds();
         lab
     }
 
-    fn install_crds(&self) {
-        for crd in api::crds() {
-            self.fake.put(CRDS, serde_json::to_value(crd).unwrap());
-        }
-    }
-
-    fn start(&self, name: &str) -> Running {
+    fn start(&self, name: &'static str) -> Running {
         let config = Config {
             replica: name.to_owned(),
             pod_uid: None,
@@ -92,7 +159,7 @@ impl Lab {
         let simulated =
             InProcess::new(name.to_owned(), self.lease_clock.clone(), self.wall_clock.clone());
         let parts = Parts {
-            clients: Clients::single(self.fake.client()),
+            clients: Clients::single(self.wire.client(name)),
             lease_clock: self.lease_clock.clone(),
             wall_clock: self.wall_clock.clone(),
             entropy: Entropy::seeded(seed),
@@ -112,7 +179,7 @@ impl Lab {
 
     /// The name of the replica that holds the Lease.
     fn holder(&self) -> Option<String> {
-        let lease = self.fake.stored(LEASE)?;
+        let lease = self.model.get(&lease())?;
         let holder = lease["spec"]["holderIdentity"].as_str()?;
         Some(holder.split('/').next()?.to_owned()).filter(|name| !name.is_empty())
     }
@@ -128,13 +195,18 @@ impl Lab {
     }
 
     fn events(&self) -> Vec<Value> {
-        let posts = self.fake.log().into_iter().filter(|entry| entry.method == Method::POST);
-        posts.filter(|post| post.path.ends_with("/events")).map(|post| post.body).collect()
+        let shared = self.wire.shared.lock().unwrap();
+        let posts = shared.log.iter().filter(|entry| entry.method == Method::POST);
+        posts.filter(|post| post.path.ends_with("/events")).map(|post| post.body.clone()).collect()
     }
 
     fn told(&self, reason: &str) -> bool {
         self.events().iter().any(|event| event["reason"] == reason)
     }
+}
+
+fn lease() -> Key {
+    Key::new(Kind::Lease, "ops", "punctual")
 }
 
 struct Running {
@@ -161,27 +233,26 @@ impl Running {
 #[tokio::test(start_paused = true)]
 async fn a_leader_runs_what_is_due_and_records_the_outcome() {
     let lab = Lab::new();
-    lab.fake.put(
-        SCHEDULES,
-        json!({
+    lab.model
+        .install(&json!({
             "apiVersion": "punctual.dev/v1alpha1", "kind": "MaintenanceSchedule",
             "metadata": {
-                "name": "nightly", "namespace": "docs", "generation": 1,
+                "name": "nightly", "namespace": "docs",
                 "creationTimestamp": "2026-11-29T01:58:00Z",
             },
             "spec": {
                 "schedule": "0 2 * * *",
                 "run": {"actionClass": "Fenced", "simulated": {"durationSeconds": 5}},
             },
-        }),
-    );
+        }))
+        .unwrap();
     let replica = lab.start("r0");
-    let occurrence = format!("{OCCURRENCES}/nightly-202611290200");
+    let occurrence = Key::new(Kind::MaintenanceOccurrence, "docs", "nightly-202611290200");
     lab.until("the occurrence succeeded", || {
-        lab.fake.stored(&occurrence).is_some_and(|o| o["status"]["state"] == "Succeeded")
+        lab.model.get(&occurrence).is_some_and(|o| o["status"]["state"] == "Succeeded")
     })
     .await;
-    let stored = lab.fake.stored(&occurrence).unwrap();
+    let stored = lab.model.get(&occurrence).unwrap();
     assert_eq!(stored["status"]["attempts"].as_array().unwrap().len(), 1);
     let epoch = stored["status"]["fence"]["epoch"].as_i64().unwrap();
     assert!(replica.shows(&format!("punctual_epoch {epoch}")));
@@ -233,7 +304,7 @@ async fn without_a_fence_a_replica_is_alive_not_ready_and_does_not_campaign() {
     assert_eq!(lab.holder(), None);
     let told = lab.events().iter().filter(|e| e["reason"] == "FenceNotEnforced").count();
     assert_eq!(told, 1, "one event, however often it was asked");
-    lab.install_crds();
+    lab.model.install_crds();
     let installed = tokio::time::Instant::now();
     lab.until("r0 leads", || replica.shows("punctual_leader 1")).await;
     assert!(installed.elapsed() < secs(10), "{:?}", installed.elapsed());
@@ -248,10 +319,12 @@ async fn a_standby_whose_fence_was_taken_away_is_not_ready_and_does_not_take_ove
     lab.until("r0 leads", || lab.holder().as_deref() == Some("r0")).await;
     let standby = lab.start("r1");
     lab.until("the standby is ready", || standby.is_ready()).await;
-    lab.fake.edit(&format!("{CRDS}/maintenanceoccurrences.punctual.dev"), |crd| {
+    let crd = Key::new(Kind::CustomResourceDefinition, "", "maintenanceoccurrences.punctual.dev");
+    let edited = lab.model.edit("person", &crd, Subresource::Main, |crd| {
         let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         schema.as_object_mut().unwrap().remove("x-kubernetes-validations");
     });
+    edited.unwrap();
     lab.until("the standby noticed", || !standby.is_ready()).await;
     leader.task.abort();
     sleep(secs(60)).await;
@@ -265,14 +338,8 @@ async fn an_api_server_that_does_not_answer_makes_no_standby_unready() {
     lab.until("r0 leads", || lab.holder().as_deref() == Some("r0")).await;
     let standby = lab.start("r1");
     lab.until("the standby is ready", || standby.is_ready()).await;
-    for _ in 0..4 {
-        lab.fake.fault(
-            Method::POST,
-            "maintenanceoccurrences",
-            crate::cluster::fake::Fault::Refuse(503, "ServiceUnavailable"),
-        );
-    }
-    lab.until("it asked again", || lab.fake.faults_left() < 4).await;
+    lab.wire.shared.lock().unwrap().refusals = 4;
+    lab.until("it asked again", || lab.wire.shared.lock().unwrap().refusals < 4).await;
     sleep(secs(1)).await;
     assert!(standby.is_ready(), "{:?}", standby.health.why_not_ready());
 }
@@ -282,10 +349,11 @@ async fn a_lease_given_to_somebody_else_ends_the_leader_for_good() {
     let lab = Lab::new();
     let replica = lab.start("r0");
     lab.until("r0 leads", || replica.shows("punctual_leader 1")).await;
-    lab.fake.edit(LEASE, |lease| {
+    let edited = lab.model.edit("person", &lease(), Subresource::Main, |lease| {
         lease["spec"]["holderIdentity"] = json!("somebody/else");
         lease["metadata"]["annotations"]["punctual.dev/nonce"] = json!("else");
     });
+    edited.unwrap();
     let metrics = Arc::clone(&replica.metrics);
     let exit = replica.task.await.unwrap();
     assert!(matches!(exit, Exit::Lost(LostReason::Taken { .. })), "{exit:?}");
@@ -301,9 +369,10 @@ async fn a_killed_replica_sends_nothing_more() {
     lab.until("r0 leads", || replica.shows("punctual_leader 1")).await;
     replica.task.abort();
     sleep(Duration::from_millis(50)).await; // what was on its way arrives
-    lab.fake.clear_log();
+    lab.wire.shared.lock().unwrap().log.clear();
     sleep(secs(120)).await;
-    assert!(lab.fake.log().is_empty(), "{:?}", lab.fake.log().first());
+    let sent = lab.wire.shared.lock().unwrap().log.pop();
+    assert!(sent.is_none(), "{sent:?}");
     assert_eq!(lab.holder().as_deref(), Some("r0"), "nothing is given back");
 }
 
@@ -313,11 +382,11 @@ async fn clocks_that_differ_are_told_once_and_again_when_they_agree() {
     let replica = lab.start("r0");
     lab.until("r0 leads", || replica.shows("punctual_leader 1")).await;
     let wrong = WallClock::driven("2026-11-29T03:00:00Z".parse().unwrap());
-    lab.fake.show_date(&wrong);
+    lab.wire.shared.lock().unwrap().date = wrong;
     lab.until("it is told", || lab.told("ClockSkew")).await;
     assert!(replica.shows("punctual_clock_ok 0"));
     sleep(secs(10)).await;
-    lab.fake.show_date(&lab.wall_clock);
+    lab.wire.shared.lock().unwrap().date = lab.wall_clock.clone();
     lab.until("it is told", || lab.told("ClocksAgree")).await;
     assert!(replica.shows("punctual_clock_ok 1"));
     assert_eq!(lab.events().iter().filter(|e| e["reason"] == "ClockSkew").count(), 1);
