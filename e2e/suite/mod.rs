@@ -9,6 +9,7 @@ mod faults;
 mod fencing;
 mod history;
 mod jobs;
+mod parity;
 mod people;
 mod proxy;
 mod replicas;

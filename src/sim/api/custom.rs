@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{
+    place::Place,
     refusal::{Cause, Refusal},
     schema::Schema,
     validate,
@@ -52,7 +53,7 @@ impl Custom {
         let mut dropped = Vec::new();
         let Some(fields) = object.as_object_mut() else { return dropped };
         let own = ["apiVersion", "kind", "metadata"].map(|name| (name, fields.remove(name)));
-        self.schema.prune(object, "", &mut dropped);
+        self.schema.prune(object, &Place::Root, &mut dropped);
         self.schema.fill(object);
         for (name, value) in own {
             if let Some(value) = value {

@@ -27,6 +27,7 @@ mod list;
 mod merge;
 mod meta;
 mod model;
+mod place;
 mod refusal;
 mod request;
 mod schema;
@@ -37,6 +38,9 @@ mod twins;
 mod validate;
 mod watch;
 mod write;
+
+#[cfg(test)]
+mod tests;
 
 pub use body::Body;
 pub use model::Model;

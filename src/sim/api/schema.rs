@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::Value;
 
-use super::twins::Twin;
+use super::{place::Place, twins::Twin};
 
 /// Type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,38 +162,33 @@ impl Schema {
     }
 
     /// Drops the fields that the schema does not know, and names them.
-    pub(super) fn prune(&self, value: &mut Value, path: &str, dropped: &mut Vec<String>) {
+    pub(super) fn prune(&self, value: &mut Value, place: &Place<'_>, dropped: &mut Vec<String>) {
         match value {
             Value::Object(fields) => {
                 if !self.preserve && self.additional.is_none() {
                     fields.retain(|name, _| {
                         let known = self.properties.contains_key(name);
                         if !known {
-                            dropped.push(child(path, name));
+                            dropped.push(Place::Field(place, name).to_string());
                         }
                         known
                     });
                 }
                 for (name, value) in fields {
                     if let Some(inner) = self.property(name) {
-                        inner.prune(value, &child(path, name), dropped);
+                        inner.prune(value, &Place::Field(place, name), dropped);
                     }
                 }
             }
             Value::Array(items) => {
                 let Some(inner) = &self.items else { return };
                 for (index, item) in items.iter_mut().enumerate() {
-                    inner.prune(item, &format!("{path}[{index}]"), dropped);
+                    inner.prune(item, &Place::Item(place, index), dropped);
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
-}
-
-/// The path of a field.
-pub(super) fn child(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 fn type_of(value: &Value) -> Result<Type, String> {
@@ -280,7 +275,7 @@ mod tests {
             "list": [{"k": "a", "z": 1}], "policy": {"c": 1},
         });
         let mut dropped = Vec::new();
-        schema().prune(&mut value, "", &mut dropped);
+        schema().prune(&mut value, &Place::Root, &mut dropped);
         assert_eq!(
             value,
             json!({"limit": 1, "raw": {"any": 1}, "map": {"any": "y"}, "list": [{"k": "a"}], "policy": {}})
