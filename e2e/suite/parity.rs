@@ -16,6 +16,7 @@ use crate::bed::{
     run::progress,
 };
 
+mod coverage;
 mod play;
 mod table;
 

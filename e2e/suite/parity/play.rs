@@ -69,6 +69,9 @@ impl Player {
             Some(object) => self.look(object).await,
             None => Value::Null,
         };
+        if let Some(uid) = answer["metadata"]["uid"].as_str() {
+            self.words.push((uid.to_owned(), "UID".to_owned()));
+        }
         if let Some(token) = answer["metadata"]["continue"].as_str().filter(|text| !text.is_empty())
         {
             token.clone_into(&mut self.token);
@@ -217,6 +220,9 @@ impl Player {
             for version in [&seen.first, &seen.last] {
                 if !version.is_empty() {
                     text = text.replace(&format!("({version})"), "(RV)");
+                    if let Some(head) = text.strip_suffix(&format!("meta: {version}")) {
+                        text = format!("{head}meta: RV");
+                    }
                 }
             }
         }

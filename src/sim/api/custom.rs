@@ -71,7 +71,7 @@ impl Custom {
         old: Option<&Value>,
         mut causes: Vec<Cause>,
     ) -> Result<(), Refusal> {
-        causes.extend(validate::check(&self.schema, new, old));
+        validate::check(&self.schema, new, old, &mut causes);
         if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid(key, causes)) }
     }
 }

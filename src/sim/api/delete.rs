@@ -30,26 +30,40 @@ impl Store {
         let Some(old) = self.get(key).map(Arc::clone) else { return Err(Refusal::not_found(key)) };
         preconditions(key, how, &old.object["metadata"])?;
         let mut new = (*old.object).clone();
-        set_finalizers(&mut new["metadata"], remaining(key.kind, &old.object["metadata"], how));
+        let left = remaining(key.kind, &old.object["metadata"], how);
+        if left.is_empty() && new["metadata"]["finalizers"].is_array() {
+            freed(key, how, &old.object["metadata"])?;
+        }
+        set_finalizers(&mut new["metadata"], left);
         let grace = if key.kind == Kind::Pod { pod_grace(&old.object, how) } else { 0 };
         let waits =
             grace > 0 || key.kind == Kind::Namespace || new["metadata"]["finalizers"].is_array();
         if !waits {
+            let shown = if key.kind == Kind::Pod {
+                mark(&mut new, writer, 0);
+                Self::unstored(new)
+            } else {
+                Arc::clone(&old)
+            };
             if dry_run {
-                return Ok(Outcome::Deleted(old));
+                return Ok(Outcome::Deleted(shown));
             }
             self.remove_contents(writer, key, &old.object);
-            return Ok(Outcome::Deleted(self.remove(writer, key, Subresource::Main)));
+            self.remove(writer, key, Subresource::Main);
+            return Ok(Outcome::Deleted(shown));
         }
         mark(&mut new, writer, grace);
         if key.kind == Kind::Namespace {
             new["status"]["phase"] = "Terminating".into();
+            if let Some(meta) = new["metadata"].as_object_mut() {
+                meta.remove("deletionGracePeriodSeconds");
+            }
         }
         if new == *old.object {
             return Ok(Outcome::Deleting(old));
         }
         if dry_run {
-            return Ok(Outcome::Deleting(Self::unstored(new, old.revision)));
+            return Ok(Outcome::Deleting(Self::unstored(new)));
         }
         Ok(Outcome::Deleting(self.put(writer, key, Subresource::Main, new)))
     }
@@ -79,16 +93,26 @@ fn preconditions(key: &Key, how: &Deletion, meta: &Value) -> Result<(), Refusal>
             "the UID in the precondition ({wanted}) does not match the UID in record ({is}). The \
              object might have been deleted and then recreated"
         );
-        return Err(Refusal::conflict(key, &why));
+        return Err(Refusal::not_to_delete(key, &why));
     }
     if let Some((wanted, is)) = differs(&how.resource_version, RESOURCE_VERSION) {
         let why = format!(
             "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion \
              in record ({is}). The object might have been modified"
         );
-        return Err(Refusal::conflict(key, &why));
+        return Err(Refusal::not_to_delete(key, &why));
     }
     Ok(())
+}
+
+/// A deletion that takes the last finalizer away and names a version fails, and changes nothing: the
+/// real server then compares the version with that of an object which it did not write.
+fn freed(key: &Key, how: &Deletion, meta: &Value) -> Result<(), Refusal> {
+    if how.resource_version.is_none() {
+        return Ok(());
+    }
+    let is = meta[RESOURCE_VERSION].as_str().unwrap_or_default();
+    Err(Refusal::precondition(key, "ResourceVersion", "", is))
 }
 
 /// The finalizers that a deletion leaves. What it says about dependents replaces what an earlier one
@@ -138,7 +162,8 @@ fn pod_grace(pod: &Value, how: &Deletion) -> i64 {
 fn mark(object: &mut Value, writer: &Writer, grace: i64) {
     let meta = &mut object["metadata"];
     let given = meta["deletionGracePeriodSeconds"].as_i64();
-    if given.is_some_and(|given| given <= grace) {
+    let marked = meta["deletionTimestamp"].is_string();
+    if marked && given.is_none_or(|given| given <= grace) {
         return;
     }
     if given.is_none()

@@ -42,6 +42,13 @@ pub(super) fn is_rfc3339(text: &str) -> bool {
     is_date_time(text)
 }
 
+/// A time with exactly six digits after the second, as Leases and events carry it.
+pub(super) fn is_micro_time(text: &str) -> bool {
+    let fraction = text.split_once('.').map(|(_, fraction)| fraction);
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    is_date_time(text) && fraction.is_some_and(|fraction| digits(fraction) == 6)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,5 +76,7 @@ mod tests {
         ] {
             assert!(!is_date_time(no), "{no}");
         }
+        assert!(is_micro_time("2026-11-29T02:00:00.000001Z"));
+        assert!(!is_micro_time("2026-11-29T02:00:00.5Z") && !is_micro_time("2026-11-29T02:00:00Z"));
     }
 }

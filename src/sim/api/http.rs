@@ -1,8 +1,13 @@
 //! What an HTTP request asks for.
 
 use http::{Method, Uri};
+use serde_json::json;
 
-use super::{refusal::Refusal, request::Subresource, write::not_served};
+use super::{
+    refusal::{Cause, Refusal},
+    request::Subresource,
+    write::not_served,
+};
 use crate::sim::{Key, Kind};
 
 /// A request as far as path and query say.
@@ -51,14 +56,16 @@ impl Query {
         }
     }
 
-    /// Whether everything is to be checked and nothing stored.
-    pub(super) fn dry_run(&self) -> Result<bool, Refusal> {
+    /// Whether everything is to be checked and nothing stored. `options` is what the server calls
+    /// the options of the request.
+    pub(super) fn dry_run(&self, options: &str) -> Result<bool, Refusal> {
         match self.get("dryRun") {
             "" => Ok(false),
             "All" => Ok(true),
-            other => Err(Refusal::bad_request(format!(
-                "dryRun: Unsupported value: {other:?}: supported values: \"All\""
-            ))),
+            other => {
+                let cause = Cause::unsupported("dryRun", &json!([other]), &["All".into()]);
+                Err(Refusal::invalid_options(options, cause))
+            }
         }
     }
 }
@@ -145,7 +152,7 @@ mod tests {
     fn paths_are_read() {
         let job = call("/apis/batch/v1/namespaces/docs/jobs/a?dryRun=All").unwrap();
         assert_eq!((job.kind, job.namespace.as_str(), job.name.as_str()), (Kind::Job, "docs", "a"));
-        assert_eq!(job.query.dry_run(), Ok(true));
+        assert_eq!(job.query.dry_run("CreateOptions"), Ok(true));
         let status = "/apis/punctual.dev/v1alpha1/namespaces/x/maintenanceschedules/a/status";
         assert_eq!(call(status).unwrap().part, Subresource::Status);
         let namespace = call("/api/v1/namespaces/docs").unwrap();
@@ -164,8 +171,8 @@ mod tests {
             assert_eq!(call(nowhere).unwrap_err().code, 404, "{nowhere}");
         }
         assert_eq!(
-            call("/api/v1/pods?dryRun=Some").unwrap().query.dry_run().unwrap_err().code,
-            400
+            call("/api/v1/pods?dryRun=Some").unwrap().query.dry_run("x").unwrap_err().code,
+            422
         );
     }
 }

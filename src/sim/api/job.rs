@@ -21,27 +21,36 @@ pub(super) fn prepare(job: &mut Value, uid: &str) {
     if !spec.is_object() {
         *spec = json!({});
     }
-    let replacement =
-        if spec["podFailurePolicy"].is_object() { "Failed" } else { "TerminatingOrFailed" };
+    let has_policy = spec.get("podFailurePolicy").is_some_and(Value::is_object);
+    let replacement = if has_policy { "Failed" } else { "TerminatingOrFailed" };
     let defaults = json!({
         "parallelism": 1, "completions": 1, "backoffLimit": 6, "suspend": false,
         "completionMode": "NonIndexed", "podReplacementPolicy": replacement,
         "manualSelector": false,
     });
     fill(spec, defaults);
-    if spec["manualSelector"] != true {
+    let generated = spec["manualSelector"] != true;
+    if generated {
         spec["selector"] = json!({
             "matchLabels": {"batch.kubernetes.io/controller-uid": uid},
         });
-        let template = &mut spec["template"];
-        if template.is_object() {
-            if template["metadata"]["labels"].is_null() {
-                template["metadata"]["labels"] = json!({});
-            }
-            fill(&mut template["metadata"]["labels"], labels);
-        }
     }
-    pod_defaults(&mut spec["template"]["spec"]);
+    let Some(template) = spec.get_mut("template") else { return };
+    if generated {
+        if template["metadata"]["labels"].is_null() {
+            template["metadata"]["labels"] = json!({});
+        }
+        fill(&mut template["metadata"]["labels"], labels);
+    }
+    if let Some(spec) = template.get_mut("spec") {
+        pod_defaults(spec);
+    }
+    let labels = template["metadata"].get("labels").cloned();
+    if job["metadata"].get("labels").is_none()
+        && let Some(labels) = labels
+    {
+        job["metadata"]["labels"] = labels;
+    }
 }
 
 /// Puts in what is absent.
@@ -55,9 +64,6 @@ fn fill(target: &mut Value, defaults: Value) {
 }
 
 fn pod_defaults(spec: &mut Value) {
-    if !spec.is_object() {
-        return;
-    }
     fill(
         spec,
         json!({
@@ -66,8 +72,10 @@ fn pod_defaults(spec: &mut Value) {
         }),
     );
     for list in ["containers", "initContainers"] {
-        for container in spec[list].as_array_mut().into_iter().flatten() {
-            let pull = image_pull_policy(container["image"].as_str().unwrap_or_default());
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            let image = container.get("image").and_then(Value::as_str);
+            let pull = image_pull_policy(image.unwrap_or_default());
             fill(
                 container,
                 json!({
@@ -109,17 +117,25 @@ fn template(spec: &Value, causes: &mut Vec<Cause>) {
         }
     }
     let field = format!("{path}.restartPolicy");
-    match spec["restartPolicy"].as_str() {
-        Some("Never" | "OnFailure") => {}
-        None | Some("") => {
-            causes.push(Cause::required(field, "valid values: \"OnFailure\", \"Never\""));
-        }
-        Some(other) => causes.push(Cause::of(
-            "FieldValueNotSupported",
-            field,
-            format!("Unsupported value: {other:?}: supported values: \"Never\", \"OnFailure\""),
-        )),
+    if !["Never", "OnFailure"].iter().any(|known| spec["restartPolicy"] == *known) {
+        causes.push(Cause::required(field, "valid values: \"OnFailure\", \"Never\""));
     }
+}
+
+/// What else is wrong with a Job that is patched under the uid of another: selector and labels are
+/// made from the uid.
+pub(super) fn not_its_own(job: &Value, uid: &str) -> Vec<Cause> {
+    let spec = &job["spec"];
+    let quoted = |value: &Value, why: &str| format!("Invalid value: {value}: {why}");
+    let invalid = |field: &str, message| Cause::of("FieldValueInvalid", field, message);
+    let labels = &spec["template"]["metadata"]["labels"];
+    let wanted = format!("must be '{uid}'");
+    let of = "spec.template.metadata.labels";
+    vec![
+        invalid("spec.selector", quoted(&spec["selector"], "`selector` not auto-generated")),
+        invalid(&format!("{of}[batch.kubernetes.io/controller-uid]"), quoted(labels, &wanted)),
+        invalid(&format!("{of}[controller-uid]"), quoted(labels, &wanted)),
+    ]
 }
 
 fn immutable(new: &Value, old: &Value, causes: &mut Vec<Cause>) {

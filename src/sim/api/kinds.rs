@@ -14,11 +14,11 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
-    job,
+    formats, job,
     refusal::{Cause, Refusal},
     request::Subresource,
 };
-use crate::sim::Kind;
+use crate::sim::{Key, Kind};
 
 /// Whether a kind is defined by a CRD.
 pub(super) const fn is_custom(kind: Kind) -> bool {
@@ -54,6 +54,7 @@ pub(super) const fn updates_unconditionally(kind: Kind) -> bool {
 /// written in one way, and a value of a wrong type makes the whole unreadable.
 pub(super) fn decode(kind: Kind, mut object: Value) -> Result<Value, Refusal> {
     let api_version = api_version(kind);
+    micro_times(kind, &object)?;
     match (object.get("kind"), object.get("apiVersion")) {
         (None, None) if !is_custom(kind) => {
             object["kind"] = kind.name().into();
@@ -61,6 +62,13 @@ pub(super) fn decode(kind: Kind, mut object: Value) -> Result<Value, Refusal> {
         }
         (Some(of), Some(version)) if of == kind.name() && *version == api_version => {}
         (None, _) => return Err(Refusal::bad_request("Object 'Kind' is missing")),
+        (Some(of), Some(version)) if is_custom(kind) && *version == api_version => {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            let why = format!("must be {}", kind.name());
+            let cause = Cause::invalid("kind", of, &why);
+            let word = of.as_str().unwrap_or_default();
+            return Err(Refusal::invalid_kind(&Key::new(kind, "", name), word, cause));
+        }
         (of, version) => {
             let text = |value: Option<&Value>| {
                 value.and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -89,6 +97,30 @@ pub(super) fn decode(kind: Kind, mut object: Value) -> Result<Value, Refusal> {
             Ok(object)
         }
     }
+}
+
+/// Fields with six digits after the second.
+const MICRO_TIMES: [(Kind, &str); 4] = [
+    (Kind::Lease, "/spec/renewTime"),
+    (Kind::Lease, "/spec/acquireTime"),
+    (Kind::Event, "/eventTime"),
+    (Kind::Event, "/series/lastObservedTime"),
+];
+
+/// The server reads these times in one form only.
+fn micro_times(kind: Kind, object: &Value) -> Result<(), Refusal> {
+    for (_, path) in MICRO_TIMES.iter().filter(|(of, _)| *of == kind) {
+        let text = object.pointer(path).and_then(Value::as_str);
+        if let Some(text) = text.filter(|text| !formats::is_micro_time(text)) {
+            let name = kind.name();
+            return Err(Refusal::bad_request(format!(
+                "{name} in version {:?} cannot be handled as a {name}: parsing time {text:?} as \
+                 \"2006-01-02T15:04:05.000000Z07:00\"",
+                kind.version()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Group and version as objects carry them.
@@ -182,7 +214,7 @@ fn event(new: &Value, old: Option<&Value>) -> Vec<Cause> {
         let fields = ["reportingController", "reportingInstance", "action", "reason", "regarding"];
         for field in fields.iter().chain(&["related", "note", "type", "eventTime"]) {
             if new.get(field) != old.get(field) {
-                causes.push(Cause::invalid(*field, &new[*field], "field is immutable"));
+                causes.push(Cause::invalid(told(field), &new[*field], "field is immutable"));
             }
         }
     }
@@ -194,19 +226,17 @@ fn event(new: &Value, old: Option<&Value>) -> Vec<Cause> {
     for (field, most) in EVENT_TEXTS {
         if new[field].as_str().is_some_and(|text| text.len() > most) {
             let why = format!("can have at most {most} characters");
-            causes.push(Cause::invalid(field, &"".into(), &why));
+            causes.push(Cause::invalid(told(field), &"".into(), &why));
         }
     }
     if !["Normal", "Warning"].iter().any(|known| new["type"] == *known) {
         let why = "has invalid value: ".to_owned() + new["type"].as_str().unwrap_or_default();
         causes.push(Cause::invalid("type", &"".into(), &why));
     }
-    let namespace = &new["metadata"]["namespace"];
-    let of = new["regarding"]["namespace"].as_str().unwrap_or_default();
-    let wanted = if of.is_empty() { "default" } else { of };
-    if namespace != wanted {
-        let why = "does not match event.namespace";
-        causes.push(Cause::invalid("involvedObject.namespace", &of.into(), why));
-    }
     causes
+}
+
+/// A field as the checks of the older group of events call it.
+fn told(field: &str) -> &str {
+    if field == "note" { "message" } else { field }
 }

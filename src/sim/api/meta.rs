@@ -7,7 +7,7 @@ use regex::Regex;
 use serde_json::{Value, json};
 
 use super::{
-    kinds,
+    job, kinds,
     refusal::{Cause, Refusal},
     store::RESOURCE_VERSION,
 };
@@ -53,7 +53,8 @@ pub(super) fn normalise(object: &mut Value) {
     });
 }
 
-/// What a new object is called. A name of the form `prefix-` gets five signs from its uid.
+/// What a new object is called; empty if it does not say. A name of the form `prefix-` gets five
+/// signs from its uid.
 pub(super) fn key_of_new(
     kind: Kind,
     namespace: &str,
@@ -69,12 +70,7 @@ pub(super) fn key_of_new(
         let suffix = &uid[uid.len().saturating_sub(5)..];
         meta["name"] = format!("{}{suffix}", text(meta, "generateName")).into();
     }
-    let key = Key::new(kind, namespace, text(meta, "name"));
-    if key.name.is_empty() {
-        let cause = Cause::required("metadata.name", "name or generateName is required");
-        return Err(Refusal::invalid(&key, vec![cause]));
-    }
-    Ok(key)
+    Ok(Key::new(kind, namespace, text(meta, "name")))
 }
 
 fn wrong_namespace() -> Refusal {
@@ -102,7 +98,10 @@ pub(super) fn begin(key: &Key, object: &mut Value, uid: &str, now: Timestamp) {
 }
 
 /// Why the metadata of a new object are refused.
-pub(super) fn check(key: &Key, _object: &Value) -> Vec<Cause> {
+pub(super) fn check(key: &Key) -> Vec<Cause> {
+    if key.name.is_empty() {
+        return vec![Cause::required("metadata.name", "name or generateName is required")];
+    }
     static NAME: OnceLock<Regex> = OnceLock::new();
     let name = NAME.get_or_init(|| {
         Regex::new(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
@@ -149,11 +148,13 @@ pub(super) fn preconditions(
     if !uid.is_empty() && uid != is {
         if patched {
             let cause = Cause::invalid("metadata.uid", &uid.into(), "field is immutable");
-            return Err(Refusal::invalid(key, vec![cause]));
+            let mut causes = twice(cause).to_vec();
+            if key.kind == Kind::Job {
+                causes.extend(job::not_its_own(old, uid));
+            }
+            return Err(Refusal::invalid(key, causes));
         }
-        let why =
-            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {is}");
-        return Err(Refusal::conflict(key, &why));
+        return Err(Refusal::precondition(key, "UID", uid, is));
     }
     let version = text(meta, RESOURCE_VERSION);
     if version.is_empty() || version == "0" {
@@ -162,7 +163,7 @@ pub(super) fn preconditions(
         }
         let why = "must be specified for an update";
         let cause = Cause::invalid("metadata.resourceVersion", &0.into(), why);
-        return Err(Refusal::invalid(key, vec![cause]));
+        return Err(Refusal::invalid_resource(key, cause));
     }
     if version == text(stored, RESOURCE_VERSION) { Ok(()) } else { Err(Refusal::modified(key)) }
 }
@@ -183,6 +184,11 @@ pub(super) fn carry_over(key: &Key, new: &mut Value, old: &Value) {
     }
 }
 
+/// The real server checks metadata in two places, and says the same twice.
+fn twice(cause: Cause) -> [Cause; 2] {
+    [cause.clone(), cause]
+}
+
 fn finalizers(meta: &Value) -> impl Iterator<Item = &Value> {
     meta["finalizers"].as_array().into_iter().flatten()
 }
@@ -197,11 +203,13 @@ pub(super) fn check_change(new: &Value, old: &Value) -> Vec<Cause> {
             .filter_map(Value::as_str)
             .collect();
         if !added.is_empty() {
+            let added: Vec<String> = added.iter().map(|name| format!("{name:?}")).collect();
             let why = format!(
                 "no new finalizers can be added if the object is being deleted, found new \
-                 finalizers {added:?}"
+                 finalizers []string{{{}}}",
+                added.join(", ")
             );
-            causes.push(Cause::forbidden("metadata.finalizers", &why));
+            causes.extend(twice(Cause::forbidden("metadata.finalizers", &why)));
         }
     }
     causes

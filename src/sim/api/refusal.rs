@@ -1,5 +1,7 @@
 //! What the API server says when it does not do what it was asked, in its own words and shape.
 
+use std::fmt;
+
 use serde_json::{Map, Value, json};
 
 use crate::sim::{Key, Kind};
@@ -16,9 +18,20 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// A value that is not right.
+    /// A value that is not right. Objects and lists are not repeated.
     pub fn invalid(field: impl Into<String>, value: &Value, why: &str) -> Self {
-        Self::of("FieldValueInvalid", field, format!("Invalid value: {}: {why}", shown(value)))
+        let message = match value {
+            Value::Object(_) | Value::Array(_) => format!("Invalid value: {why}"),
+            simple => format!("Invalid value: {simple}: {why}"),
+        };
+        Self::of("FieldValueInvalid", field, message)
+    }
+
+    /// A word that is not one of those that are known.
+    pub fn unsupported(field: impl Into<String>, value: &Value, known: &[Value]) -> Self {
+        let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+        let message = format!("Unsupported value: {value}: supported values: {}", known.join(", "));
+        Self::of("FieldValueNotSupported", field, message)
     }
 
     /// A field that must be there.
@@ -44,16 +57,6 @@ impl Cause {
     }
 }
 
-/// A value as the server's sentences show it.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Object(_) => "\"object\"".to_owned(),
-        Value::Array(_) => "\"array\"".to_owned(),
-        Value::Null => "null".to_owned(),
-        Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
-    }
-}
-
 /// A refusal: HTTP status, reason and sentence, as the body `Status` carries them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code} {reason}: {message}")]
@@ -70,7 +73,37 @@ pub struct Refusal {
     pub retry_after_secs: Option<u32>,
     /// A token with which an expired list can go on, inconsistently.
     pub continue_token: Option<String>,
-    about: Option<(Kind, String)>,
+    about: Option<About>,
+}
+
+/// What the server says that a refusal is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct About {
+    group: &'static str,
+    /// A kind or a resource, depending on which part of the server refuses.
+    word: String,
+    name: String,
+}
+
+impl About {
+    fn resource(key: &Key) -> Self {
+        let (group, word) = (key.kind.group(), key.kind.plural().to_owned());
+        Self { group, word, name: key.name.clone() }
+    }
+
+    fn kind(key: &Key) -> Self {
+        // Events have two groups; the older one refuses.
+        let group = if key.kind == Kind::Event { "" } else { key.kind.group() };
+        Self { group, word: key.kind.name().to_owned(), name: key.name.clone() }
+    }
+}
+
+impl fmt::Display for About {
+    /// As sentences name it: `jobs.batch "x"`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dot = if self.group.is_empty() { "" } else { "." };
+        write!(f, "{}{dot}{} \"{}\"", self.word, self.group, self.name)
+    }
 }
 
 impl Refusal {
@@ -87,8 +120,8 @@ impl Refusal {
         }
     }
 
-    fn about(mut self, key: &Key) -> Self {
-        self.about = Some((key.kind, key.name.clone()));
+    fn about(mut self, about: About) -> Self {
+        self.about = Some(about);
         self
     }
 
@@ -99,43 +132,74 @@ impl Refusal {
 
     /// 403: a namespace that is being deleted takes nothing new.
     pub(super) fn terminating(key: &Key) -> Self {
+        let about = About::resource(key);
         let why = format!(
             "unable to create new content in namespace {} because it is being terminated",
             key.namespace
         );
-        let mut refusal =
-            Self::new(403, "Forbidden", format!("{} is forbidden: {why}", qualified(key)));
+        let mut refusal = Self::new(403, "Forbidden", format!("{about} is forbidden: {why}"));
         refusal.causes.push(Cause::of(
             "NamespaceTerminating",
             "metadata.namespace",
             format!("namespace {} is being terminated", key.namespace),
         ));
-        refusal.about(key)
+        refusal.about(about)
     }
 
     /// 404: there is no such object.
     pub fn not_found(key: &Key) -> Self {
-        Self::new(404, "NotFound", format!("{} not found", qualified(key))).about(key)
+        let about = About::resource(key);
+        Self::new(404, "NotFound", format!("{about} not found")).about(about)
     }
 
     /// 409: there is one of that name.
     pub fn already_exists(key: &Key) -> Self {
-        Self::new(409, "AlreadyExists", format!("{} already exists", qualified(key))).about(key)
+        let about = About::resource(key);
+        Self::new(409, "AlreadyExists", format!("{about} already exists")).about(about)
     }
 
-    /// 409: not the version or not the object that was expected.
-    pub fn conflict(key: &Key, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {}: {why}", qualified(key));
-        Self::new(409, "Conflict", message).about(key)
+    /// 409: there is one of that name, and it is to go.
+    pub(super) fn still_deleting(key: &Key) -> Self {
+        let mut refusal = Self::already_exists(key);
+        refusal.message = format!("object is being deleted: {}", refusal.message);
+        refusal
+    }
+
+    fn conflict(about: About, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {about}: {why}");
+        Self::new(409, "Conflict", message).about(about)
     }
 
     /// 409: somebody wrote in the meantime.
     pub fn modified(key: &Key) -> Self {
         Self::conflict(
-            key,
+            About::resource(key),
             "the object has been modified; please apply your changes to the latest version and \
              try again",
         )
+    }
+
+    /// 409: a deletion is of another object or version.
+    pub(super) fn not_to_delete(key: &Key, why: &str) -> Self {
+        Self::conflict(About::kind(key), why)
+    }
+
+    /// 409: not the object that was expected, or one that never was. The words are those of the real
+    /// server's storage.
+    pub(super) fn precondition(key: &Key, what: &str, wanted: &str, is: &str) -> Self {
+        let (plural, group) = (key.kind.plural(), key.kind.group());
+        let folder = if super::kinds::is_custom(key.kind) {
+            format!("{group}/{plural}")
+        } else {
+            plural.to_owned()
+        };
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: /registry/{folder}/{}/{}, \
+             ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: \
+             {wanted}, {what} in object meta: {is}",
+            key.namespace, key.name
+        );
+        Self::conflict(About::resource(key), &why)
     }
 
     /// 410: what was asked for is no longer kept.
@@ -157,8 +221,27 @@ impl Refusal {
 
     /// 422: the content is refused, for these reasons.
     pub fn invalid(key: &Key, causes: Vec<Cause>) -> Self {
-        let (kind, group) = (key.kind.name(), key.kind.group());
-        let dot = if group.is_empty() { "" } else { "." };
+        Self::invalid_about(About::kind(key), causes)
+    }
+
+    /// 422 in the words of the part of the server that knows the resource only.
+    pub(super) fn invalid_resource(key: &Key, cause: Cause) -> Self {
+        Self::invalid_about(About::resource(key), vec![cause])
+    }
+
+    /// 422: the object calls itself another kind.
+    pub(super) fn invalid_kind(key: &Key, word: &str, cause: Cause) -> Self {
+        let about = About { word: word.to_owned(), ..About::kind(key) };
+        Self::invalid_about(about, vec![cause])
+    }
+
+    /// 422: an option of the request is refused; `options` is for example `CreateOptions`.
+    pub(super) fn invalid_options(options: &str, cause: Cause) -> Self {
+        let about = About { group: "meta.k8s.io", word: options.to_owned(), name: String::new() };
+        Self::invalid_about(about, vec![cause])
+    }
+
+    fn invalid_about(about: About, causes: Vec<Cause>) -> Self {
         let mut sentences: Vec<String> = Vec::new();
         for sentence in causes.iter().map(Cause::sentence) {
             if !sentences.contains(&sentence) {
@@ -169,10 +252,9 @@ impl Refusal {
             [one] => one.clone(),
             several => format!("[{}]", several.join(", ")),
         };
-        let message = format!("{kind}{dot}{group} \"{}\" is invalid: {why}", key.name);
-        let mut refusal = Self::new(422, "Invalid", message).about(key);
+        let mut refusal = Self::new(422, "Invalid", format!("{about} is invalid: {why}"));
         refusal.causes = causes;
-        refusal
+        refusal.about(about)
     }
 
     /// 429: no room; nothing was looked at.
@@ -192,14 +274,12 @@ impl Refusal {
     /// The body of the answer.
     pub fn status(&self) -> Value {
         let mut details = Map::new();
-        if let Some((kind, name)) = &self.about {
-            details.insert("name".into(), name.clone().into());
-            if !kind.group().is_empty() {
-                details.insert("group".into(), kind.group().into());
+        if let Some(About { group, word, name }) = &self.about {
+            for (field, text) in [("name", name.as_str()), ("group", group), ("kind", word)] {
+                if !text.is_empty() {
+                    details.insert(field.into(), text.into());
+                }
             }
-            // The real server names the kind when it refuses content, else the resource.
-            let word = if self.code == 422 { kind.name() } else { kind.plural() };
-            details.insert("kind".into(), word.into());
         }
         if !self.causes.is_empty() {
             let causes = self.causes.iter().map(|cause| {
@@ -226,13 +306,6 @@ impl Refusal {
         }
         status
     }
-}
-
-/// An object as the server's sentences name it: `jobs.batch "x"`.
-fn qualified(key: &Key) -> String {
-    let (plural, group) = (key.kind.plural(), key.kind.group());
-    let dot = if group.is_empty() { "" } else { "." };
-    format!("{plural}{dot}{group} \"{}\"", key.name)
 }
 
 #[cfg(test)]

@@ -48,6 +48,8 @@ pub(super) struct Schema {
     pub(super) max_items: Option<usize>,
     pub(super) max_properties: Option<usize>,
     pub(super) date_time: bool,
+    /// `int32` or `int64`. The ranges of our integers are written as bounds.
+    pub(super) integer_format: Option<&'static str>,
     pub(super) int_or_string: bool,
     pub(super) map_keys: Vec<String>,
     pub(super) rules: Vec<Rule>,
@@ -108,7 +110,8 @@ impl Schema {
             "maxProperties" => self.max_properties = Some(size(value)?),
             "format" => match value.as_str() {
                 Some("date-time") => self.date_time = true,
-                Some("int32" | "int64") => {} // ranges of our integers are written as bounds
+                Some("int32") => self.integer_format = Some("int32"),
+                Some("int64") => self.integer_format = Some("int64"),
                 _ => return Err(format!("{value} is not modelled")),
             },
             "default" => self.default = Some(value.clone()),

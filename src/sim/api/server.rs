@@ -18,7 +18,7 @@ use super::{
     http::Call,
     list,
     model::Model,
-    refusal::Refusal,
+    refusal::{Cause, Refusal},
     request::{Deletion, Propagation, Request},
     select::Selector,
     store::{Objects, to_bytes},
@@ -241,10 +241,13 @@ fn json_body(body: &[u8]) -> Result<Value, Refusal> {
 /// The write that a request asks for.
 fn request(call: &Call, content_type: &str, body: &[u8]) -> Result<Request, Refusal> {
     let (kind, key, subresource) = (call.kind, call.key(), call.part);
-    let dry_run = call.query.dry_run()?;
-    if call.method == Method::DELETE {
-        return deletion(call, body, dry_run);
-    }
+    let options = match call.method {
+        Method::DELETE => return deletion(call, body),
+        Method::POST => "CreateOptions",
+        Method::PUT => "UpdateOptions",
+        _ => "PatchOptions",
+    };
+    let dry_run = call.query.dry_run(options)?;
     let accepted = if call.method == Method::PATCH { MERGE_PATCH } else { JSON };
     if content_type != accepted {
         return Err(Refusal::unsupported_media(accepted));
@@ -259,21 +262,24 @@ fn request(call: &Call, content_type: &str, body: &[u8]) -> Result<Request, Refu
     })
 }
 
-fn deletion(call: &Call, body: &[u8], dry_run: bool) -> Result<Request, Refusal> {
-    let options = if body.is_empty() { json!({}) } else { json_body(body)? };
+/// The options of a deletion stand in the body; without one, in the query.
+fn deletion(call: &Call, body: &[u8]) -> Result<Request, Refusal> {
+    let query = &call.query;
+    let options = if body.is_empty() {
+        json!({"propagationPolicy": query.get("propagationPolicy")})
+    } else {
+        json_body(body)?
+    };
     let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
-    let policy = text(&options["propagationPolicy"])
-        .unwrap_or_else(|| call.query.get("propagationPolicy").to_owned());
-    let propagation = match policy.as_str() {
+    let propagation = match options["propagationPolicy"].as_str().unwrap_or_default() {
         "" => None,
         "Background" => Some(Propagation::Background),
         "Foreground" => Some(Propagation::Foreground),
         "Orphan" => Some(Propagation::Orphan),
         other => {
-            return Err(Refusal::bad_request(format!(
-                "propagationPolicy: Unsupported value: {other:?}: supported values: \"Foreground\", \
-                 \"Background\", \"Orphan\""
-            )));
+            let known = ["Foreground", "Background", "Orphan"].map(Value::from);
+            let cause = Cause::unsupported("propagationPolicy", &other.into(), &known);
+            return Err(Refusal::invalid_options("DeleteOptions", cause));
         }
     };
     let how = Deletion {
@@ -282,7 +288,11 @@ fn deletion(call: &Call, body: &[u8], dry_run: bool) -> Result<Request, Refusal>
         propagation,
         grace_seconds: options["gracePeriodSeconds"].as_i64(),
     };
-    let dry_run = dry_run || options["dryRun"].as_array().is_some_and(|all| !all.is_empty());
+    let dry_run = if body.is_empty() {
+        query.dry_run("DeleteOptions")?
+    } else {
+        options["dryRun"].as_array().is_some_and(|all| !all.is_empty())
+    };
     Ok(Request::Delete { key: call.key(), how, dry_run })
 }
 

@@ -23,15 +23,14 @@ pub(super) const RESOURCE_VERSION: &str = "resourceVersion";
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) object: Arc<Value>,
-    pub(super) revision: u64,
     bytes: OnceLock<Bytes>,
 }
 
 pub(super) type Stored = Arc<Entry>;
 
 impl Entry {
-    fn new(object: Value, revision: u64) -> Stored {
-        Arc::new(Self { object: Arc::new(object), revision, bytes: OnceLock::new() })
+    fn new(object: Value) -> Stored {
+        Arc::new(Self { object: Arc::new(object), bytes: OnceLock::new() })
     }
 
     /// The version as JSON text, made once.
@@ -139,14 +138,9 @@ impl Store {
         self.uids += 1;
     }
 
-    /// A version that is shown but not stored. Version 0 is none.
-    pub(super) fn unstored(mut object: Value, revision: u64) -> Stored {
-        if revision == 0
-            && let Some(meta) = object["metadata"].as_object_mut()
-        {
-            meta.remove(RESOURCE_VERSION);
-        }
-        Entry::new(object, revision)
+    /// A version that is shown but not stored.
+    pub(super) fn unstored(object: Value) -> Stored {
+        Entry::new(object)
     }
 
     /// Stores a version of an object.
@@ -158,7 +152,7 @@ impl Store {
         object: Value,
     ) -> Stored {
         self.revision += 1;
-        let new = Entry::new(versioned(object, self.revision), self.revision);
+        let new = Entry::new(versioned(object, self.revision));
         let old = self.objects.insert(key.clone(), Arc::clone(&new));
         let verb = if old.is_some() { Verb::Update } else { Verb::Create };
         self.record(writer, key, verb, part, old, &new);
@@ -169,7 +163,7 @@ impl Store {
     pub(super) fn remove(&mut self, writer: &Writer, key: &Key, part: Subresource) -> Stored {
         let old = self.objects.remove(key).expect("only an object that was found is removed");
         self.revision += 1;
-        let last = Entry::new(versioned((*old.object).clone(), self.revision), self.revision);
+        let last = Entry::new(versioned((*old.object).clone(), self.revision));
         self.record(writer, key, Verb::Delete, part, Some(old), &last);
         last
     }
@@ -277,7 +271,8 @@ mod tests {
     fn put(store: &mut Store, name: &str, value: i64) -> u64 {
         let key = Key::new(Kind::Lease, "ops", name);
         let object = json!({"metadata": {"name": name}, "spec": value});
-        store.put(&writer(), &key, Subresource::Main, object).revision
+        store.put(&writer(), &key, Subresource::Main, object);
+        store.revision()
     }
 
     #[test]

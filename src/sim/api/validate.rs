@@ -21,19 +21,17 @@ const BLOCKING: [&str; 5] = [
     "FieldValueTypeInvalid",
 ];
 
-/// Why `new`, in place of `old` or as a new object, is refused.
-pub(super) fn check(schema: &Schema, new: &Value, old: Option<&Value>) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    values(schema, new, old, &Place::Root, &mut causes);
-    lists(schema, new, old, &Place::Root, &mut causes);
+/// Adds why `new`, in place of `old` or as a new object, is refused.
+pub(super) fn check(schema: &Schema, new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    values(schema, new, old, &Place::Root, causes);
+    lists(schema, new, old, &Place::Root, causes);
     if causes.iter().any(|cause| BLOCKING.contains(&cause.reason)) {
         let why = "some validation rules were not checked because the object was invalid; correct \
                    the existing errors to complete validation";
         causes.push(Cause::invalid("<nil>", &Value::Null, why));
     } else {
-        rules(schema, new, old, &Place::Root, Ratchet::On, &mut causes);
+        rules(schema, new, old, &Place::Root, Ratchet::On, causes);
     }
-    causes
 }
 
 /// Whether what did not change is left out.
@@ -50,10 +48,14 @@ pub(super) fn rule_refusals(schema: &Schema, new: &Value, old: Option<&Value>) -
     let mut causes = Vec::new();
     rules(schema, new, old, &Place::Root, Ratchet::Off, &mut causes);
     let message = |cause: Cause| {
-        let (_, after) = cause.message.split_once(": ").unwrap();
-        let shown = ["\"object\": ", "\"string\": "];
-        let after = shown.iter().find_map(|shown| after.strip_prefix(shown)).unwrap_or(after);
-        after.to_owned()
+        let known = ["Forbidden: ", "Invalid value: ", "Required value: "];
+        let text = known.iter().find_map(|word| cause.message.strip_prefix(word)).unwrap();
+        // A simple value is repeated before the message.
+        let mut value = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+        match value.next() {
+            Some(Ok(_)) => text[value.byte_offset()..].trim_start_matches(": ").to_owned(),
+            _ => text.to_owned(),
+        }
     };
     causes.into_iter().map(message).collect()
 }
@@ -98,11 +100,11 @@ fn values(
         return;
     }
     if !has_type(schema, new) {
-        causes.push(wrong_type(schema, new, place));
+        wrong_type(schema, new, place, causes);
         return;
     }
     if !schema.allowed.is_empty() && !schema.allowed.contains(new) {
-        causes.push(unsupported(schema, new, place));
+        causes.push(Cause::unsupported(place.to_string(), new, &schema.allowed));
     }
     match new {
         Value::Object(fields) => {
@@ -144,29 +146,28 @@ fn has_type(schema: &Schema, value: &Value) -> bool {
     }
 }
 
-fn wrong_type(schema: &Schema, value: &Value, place: &Place<'_>) -> Cause {
+fn wrong_type(schema: &Schema, value: &Value, place: &Place<'_>, causes: &mut Vec<Cause>) {
+    let mut wanted = match schema.of_type {
+        Some(of_type) if !schema.int_or_string => of_type.word(),
+        _ => "integer,string",
+    };
     let is = match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(number) if number.is_f64() => "float64",
         Value::Number(_) => "integer",
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     };
-    let wanted = match schema.of_type {
-        Some(of_type) if !schema.int_or_string => of_type.word(),
-        _ => "integer,string",
-    };
+    if let Some(format) = schema.integer_format.filter(|_| is == "float64") {
+        let why = format!("Checked value must be of type integer with format {format} in {place}");
+        causes.push(Cause::invalid("<nil>", &"".into(), &why));
+        wanted = format;
+    }
     let message =
         format!("Invalid value: {is:?}: {place} in body must be of type {wanted}: {is:?}");
-    Cause::of("FieldValueTypeInvalid", place.to_string(), message)
-}
-
-fn unsupported(schema: &Schema, value: &Value, place: &Place<'_>) -> Cause {
-    let known: Vec<String> = schema.allowed.iter().map(ToString::to_string).collect();
-    let message = format!("Unsupported value: {value}: supported values: {}", known.join(", "));
-    Cause::of("FieldValueNotSupported", place.to_string(), message)
+    causes.push(Cause::of("FieldValueTypeInvalid", place.to_string(), message));
 }
 
 fn too_many(
@@ -196,7 +197,9 @@ fn string(schema: &Schema, text: &str, place: &Place<'_>, causes: &mut Vec<Cause
         invalid(format!("should match '{pattern}'"));
     }
     if schema.date_time && !formats::is_date_time(text) {
-        invalid(format!("must be of type date-time: {shown}"));
+        let why = format!("{place} in body must be of type date-time: {shown}");
+        let message = format!("Invalid value: {shown}: {why}");
+        causes.push(Cause::of("FieldValueTypeInvalid", place.to_string(), message));
     }
     if let Some(most) = schema.max_length.filter(|most| length > *most) {
         let message = format!("Too long: may not be more than {most} bytes");
@@ -264,7 +267,7 @@ fn rules(
     }
     for rule in &schema.rules {
         if !rule.twin.holds(new, old) {
-            causes.push(refused(rule, schema, place));
+            causes.push(refused(rule, new, place));
         }
     }
     below(schema, new, old, place, |schema, new, old, place| {
@@ -272,7 +275,7 @@ fn rules(
     });
 }
 
-fn refused(rule: &Rule, schema: &Schema, place: &Place<'_>) -> Cause {
+fn refused(rule: &Rule, value: &Value, place: &Place<'_>) -> Cause {
     let field = match (place, rule.field_path.as_str()) {
         (Place::Root, "") => "<nil>".to_owned(),
         (place, "") => place.to_string(),
@@ -282,9 +285,6 @@ fn refused(rule: &Rule, schema: &Schema, place: &Place<'_>) -> Cause {
     match rule.reason.as_deref() {
         Some("FieldValueForbidden") => Cause::forbidden(field, message),
         Some("FieldValueRequired") => Cause::required(field, message),
-        _ => {
-            let shown = schema.of_type.map_or("object", Type::word);
-            Cause::invalid(field, &shown.into(), message)
-        }
+        _ => Cause::invalid(field, value, message),
     }
 }

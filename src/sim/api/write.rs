@@ -84,7 +84,11 @@ impl Store {
     pub(super) fn serves(&self, kind: Kind, part: Subresource) -> Result<(), Refusal> {
         let custom = self.served(kind)?;
         let has_status = custom.map_or(kinds::has_status(kind), |custom| custom.has_status);
-        if part == Subresource::Status && !has_status { Err(not_served()) } else { Ok(()) }
+        if part == Subresource::Status && !has_status {
+            let why = "the server could not find the requested resource";
+            return Err(Refusal::new(404, "NotFound", why));
+        }
+        Ok(())
     }
 
     fn create(
@@ -135,13 +139,15 @@ impl Store {
         object: Value,
         dry_run: bool,
     ) -> Result<Outcome, Refusal> {
-        check(key, custom, Subresource::Main, &object, None, meta::check(key, &object))?;
-        if self.get(key).is_some() {
-            return Err(Refusal::already_exists(key));
+        check(key, custom, Subresource::Main, &object, None, meta::check(key))?;
+        if let Some(found) = self.get(key) {
+            let going = found.object["metadata"]["deletionTimestamp"].is_string();
+            let refuse = if going { Refusal::still_deleting } else { Refusal::already_exists };
+            return Err(refuse(key));
         }
         let crd = self.read_crd(key, &object)?;
         if dry_run {
-            return Ok(Outcome::Created(Self::unstored(object, 0)));
+            return Ok(Outcome::Created(Self::unstored(object)));
         }
         self.use_uid();
         self.customs.extend(crd);
@@ -200,11 +206,11 @@ impl Store {
         }
         let crd = self.read_crd(key, &new)?;
         if dry_run {
-            return Ok(Outcome::Updated(Self::unstored(new, old.revision)));
+            return Ok(Outcome::Updated(Self::unstored(new)));
         }
         if meta::may_go(&new["metadata"]) {
             self.remove(writer, key, part);
-            return Ok(Outcome::Updated(Self::unstored(new, old.revision)));
+            return Ok(Outcome::Updated(Self::unstored(new)));
         }
         if key.kind == Kind::CustomResourceDefinition {
             self.replace_crd(&old.object, crd);
@@ -233,12 +239,14 @@ impl Store {
         }
         let uid = body["metadata"]["uid"].as_str().unwrap_or_default();
         if !uid.is_empty() {
-            let why =
-                format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
-            return Err(Refusal::conflict(key, &why));
+            return Err(Refusal::precondition(key, "UID", uid, ""));
         }
         self.takes_new(key)?;
+        let given = body["metadata"].get(RESOURCE_VERSION).cloned();
         self.complete(writer, key, None, &mut body);
+        if let Some(given) = given.filter(|_| change.dry_run) {
+            body["metadata"][RESOURCE_VERSION] = given; // shown as it was sent
+        }
         self.store_new(writer, key, None, body, change.dry_run)
     }
 
