@@ -176,10 +176,10 @@ impl Lab {
 
 /// A Job that ends by itself if it is `quick`.
 fn job(kind: &str) -> Value {
-    json!({"job": {"template": {"spec": {"template": {
+    json!({"job": {"template": {
         "metadata": {"labels": {"kind": kind}},
         "spec": {"restartPolicy": "Never", "containers": [{"name": "m", "image": "x:1"}]},
-    }}}}})
+    }}})
 }
 
 /// Plays Job controller, node and garbage collector: a Job that may run gets a pod, one that is to go

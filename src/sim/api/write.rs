@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     custom::Custom,
@@ -327,12 +327,17 @@ fn carry(object: &mut Value, name: &str, value: Option<Value>) {
 
 /// Whether two versions differ in more than metadata and status.
 fn differ(new: &Value, old: &Value) -> bool {
-    let wanted = |object: &Value| {
+    let count = |object: &Value| {
         let fields = object.as_object().into_iter().flatten();
-        let wanted = fields.filter(|(name, _)| !["metadata", "status"].contains(&name.as_str()));
-        wanted.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>()
+        fields.filter(|(name, _)| is_wanted(name)).count()
     };
-    wanted(new) != wanted(old)
+    let fields = new.as_object().into_iter().flatten();
+    let mut fields = fields.filter(|(name, _)| is_wanted(name));
+    count(new) != count(old) || fields.any(|(name, value)| old.get(name) != Some(value))
+}
+
+fn is_wanted(name: &str) -> bool {
+    name != "metadata" && name != "status"
 }
 
 /// Refuses what its kind does not allow.

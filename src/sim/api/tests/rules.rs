@@ -11,8 +11,8 @@ use crate::{
     sim::api::{custom::Custom, validate},
 };
 
-/// Pairs of an old and a new object a kind. Each field below is touched dozens of times.
-const PAIRS: usize = 500;
+/// Pairs of an old and a new object a kind. Each field below is the subject of dozens of them.
+const PAIRS: usize = 1000;
 
 /// A generator of small numbers; the same every time.
 struct Dice(u64);
@@ -192,9 +192,12 @@ fn every_twin_is_its_rule() {
         let mut dice = Dice(7);
         let mut pairs = Vec::new();
         for index in 0..PAIRS {
-            let (before, after) = (dice.below(8), dice.below(4));
+            let (before, after) = (dice.below(8), dice.below(3));
+            let subject = &edits[index % edits.len()..=index % edits.len()];
             let old = edited(&base, &edits, before, &mut dice);
+            let old = edited(&old, subject, 1, &mut dice);
             let new = edited(&old, &edits, after, &mut dice);
+            let new = edited(&new, subject, 1, &mut dice);
             pairs.push((new, (index % 5 != 0).then_some(old)));
         }
         let mut refused: BTreeMap<String, usize> = BTreeMap::new();
