@@ -20,6 +20,7 @@
 //! | [`authority`] | who leads (Lease, epoch) and what counts (fence, permit, sealed objects) |
 //! | [`maintenance`] | what a schedule and an occurrence do next, and the controller that does it |
 //! | [`providers`] | what executes a run: Jobs, simulated runs |
+//! | [`recovery`] | what a new leader finds, and the record of it |
 //! | [`cluster`] | the only room that talks to the API server |
 //! | [`telemetry`] | metrics, health, logs, events |
 //! | [`sim`] | deterministic simulation: API-server model, replicas, faults, invariants, scenarios |
@@ -40,6 +41,7 @@ pub mod identity;
 pub mod maintenance;
 pub mod operator;
 pub mod providers;
+pub mod recovery;
 pub mod retry;
 pub mod sim;
 pub mod telemetry;

@@ -31,7 +31,7 @@ pub struct Account {
 
 /// Installs the account and the rights of a release of the chart in `namespace`.
 pub async fn grant(bed: &Bed, namespace: &str) -> Result<Account> {
-    let objects = render(bed, namespace).await?;
+    let objects = documents(&template(bed, namespace, namespace, &[]).await?, &WANTED)?;
     let name = objects
         .iter()
         .find(|object| object["kind"] == "ServiceAccount")
@@ -65,20 +65,22 @@ async fn token(bed: &Bed, namespace: &str, account: &str) -> Result<String> {
         .ok_or_else(|| BedError(format!("the API server gave no token for {namespace}/{account}")))
 }
 
-/// The account and rights, rendered by helm from the chart as a release named after the namespace
-/// (rights of the whole cluster are named after the release, so releases do not meet).
-async fn render(bed: &Bed, namespace: &str) -> Result<Vec<Value>> {
+/// What helm renders from the chart. Rights of the whole cluster are named after the release, so a
+/// release named after its namespace does not meet another.
+pub async fn template(bed: &Bed, release: &str, namespace: &str, more: &[&str]) -> Result<String> {
     let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/punctual");
     let helm = bed.tools.path("helm")?;
-    let args = ["template", namespace, chart, "--namespace", namespace];
+    let mut args = vec!["template", release, chart, "--namespace", namespace];
+    args.extend(more);
     let said = call(&helm, &args, &bed.kubeconfig, "").await?;
     if !said.ok {
         return Err(BedError(format!("helm template: {}", said.stderr.trim())));
     }
-    documents(&said.stdout)
+    Ok(said.stdout)
 }
 
-fn documents(text: &str) -> Result<Vec<Value>> {
+/// The objects of these kinds in what helm rendered.
+pub fn documents(text: &str, kinds: &[&str]) -> Result<Vec<Value>> {
     let mut wanted = Vec::new();
     for document in text.split("\n---") {
         if document
@@ -89,7 +91,7 @@ fn documents(text: &str) -> Result<Vec<Value>> {
         }
         let object: Value = punctual::yaml::from_str(document)
             .context(|| format!("read what helm rendered:\n{document}"))?;
-        if WANTED.iter().any(|kind| object["kind"] == *kind) {
+        if kinds.iter().any(|kind| object["kind"] == *kind) {
             wanted.push(object);
         }
     }
@@ -103,7 +105,7 @@ mod tests {
     #[test]
     fn only_accounts_and_rights_are_taken_from_the_chart() {
         let text = "---\n# Source: a\nkind: ServiceAccount\nmetadata: {name: a}\n---\n# Source: b\n---\nkind: Deployment\n---\nkind: Role\n";
-        let kinds: Vec<String> = documents(text)
+        let kinds: Vec<String> = documents(text, &WANTED)
             .unwrap()
             .iter()
             .map(|object| object["kind"].as_str().unwrap().to_owned())

@@ -275,6 +275,7 @@ fn plural(kind: &str) -> &str {
     match kind {
         "MaintenanceSchedule" => "maintenanceschedules",
         "MaintenanceOccurrence" => "maintenanceoccurrences",
+        "RecoveryTrace" => "recoverytraces",
         "Job" => "jobs",
         "Lease" => "leases",
         other => other,

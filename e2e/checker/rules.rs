@@ -14,7 +14,7 @@ const TERMINAL: [&str; 5] = ["Succeeded", "Failed", "Cancelled", "Skipped", "Sup
 /// What of a terminal status is its outcome.
 const OUTCOME: [&str; 4] = ["state", "reason", "result", "artifact"];
 /// Kinds that carry a fence.
-const FENCED: [&str; 2] = ["maintenanceschedules", "maintenanceoccurrences"];
+const FENCED: [&str; 3] = ["maintenanceschedules", "maintenanceoccurrences", "recoverytraces"];
 
 /// What is checked.
 pub(super) struct Scope<'a> {

@@ -11,10 +11,12 @@ use super::work::{
     schedule, since, succeeded, trigger,
 };
 use crate::bed::{
+    error::BedError,
     objects::text,
     plan::scenario,
     run::progress,
     scenario::{Scenario, ok},
+    wait,
 };
 
 /// Leaders that are killed, one after the other.
@@ -161,10 +163,12 @@ fn a_leader_that_is_asked_to_go_hands_over() {
         for _ in 0..MOST_ASKED {
             let leader = s.leader(SOON).await;
             let at = Timestamp::now();
-            ok(leader.terminate().await);
+            // It may have ended by itself since: the exit code below says so.
+            let sent = leader.terminate().await;
             let next = s.next_leader(&leader, SOON).await;
             let status = ok(leader.wait_exit(SOON).await);
             if status.code() == Some(0) {
+                ok(sent);
                 asked.push((at, epoch(s).await));
             } else {
                 // On a busy machine it may have been too late to ask.
@@ -214,4 +218,73 @@ fn one_run_outlives_three_leaders() {
         let report = s.verify().await;
         one_run_each(s, &report, &[name]).await;
     });
+}
+
+/// The complete record of a term after `term`, once there is one. A busy machine may move leadership
+/// before a record is complete; the next one then says the same.
+async fn record_after(s: &Scenario, term: i64) -> Value {
+    let found = wait::until("a later term has recorded what it found", SOON, || async {
+        let traces = s.list("rtrace").await;
+        let complete = traces.into_iter().find(|trace| {
+            trace["spec"]["epoch"].as_i64() > Some(term)
+                && !text(trace, "/status/completionTime").is_empty()
+        });
+        complete.ok_or_else(|| BedError("there is none yet".to_owned()))
+    });
+    ok(found.await)
+}
+
+#[test]
+fn the_successor_of_a_killed_leader_reconciles_one_run() {
+    scenario().on_throw_away_cluster().run(async |s| {
+        pair(s).await;
+        s.apply(&schedule(BY_HAND, &held())).await;
+        let over = trigger(s, 0).await;
+        running(s, &over).await;
+        finish(s, &over).await;
+        succeeded(s, &over).await;
+        let name = trigger(s, 1).await;
+        running(s, &name).await;
+        let leader = s.leader(SOON).await;
+        let term = epoch(s).await;
+        ok(leader.kill().await);
+        let trace = record_after(s, term).await;
+        let status = &trace["status"];
+        let counts = ["resumed", "reconciled", "preserved", "uncertain"].map(|c| &status[c]);
+        assert_eq!(counts, [0, 1, 1, 0], "{trace}");
+        assert_eq!(status["fence"]["epoch"], trace["spec"]["epoch"]);
+
+        let cells = columns(s, "rtrace", text(&trace, "/metadata/name")).await;
+        let later = trace["spec"]["epoch"].to_string();
+        for (head, cell) in [
+            ("NAME", format!("{}-{later}", s.lease).as_str()),
+            ("EPOCH", &later),
+            ("HOLDER", text(&trace, "/spec/holder")),
+            ("GAINED", text(&trace, "/spec/gained")),
+            ("RESUMED", "0"),
+            ("RECONCILED", "1"),
+            ("PRESERVED", "1"),
+            ("UNCERTAIN", "0"),
+            ("DURATION", text(&trace, "/status/duration")),
+        ] {
+            assert_eq!(column(&cells, head), cell, "{head}");
+        }
+        assert!(!column(&cells, "AGE").is_empty());
+        let edited = try_patch_status(s, text(&trace, "/metadata/name")).await;
+        assert!(edited.contains("a completed record is immutable"), "{edited}");
+
+        finish(s, &name).await;
+        succeeded(s, &name).await;
+        let report = s.verify().await;
+        one_run_each(s, &report, &[over, name]).await;
+    });
+}
+
+/// What the API server says to whoever changes a complete record.
+async fn try_patch_status(s: &Scenario, trace: &str) -> String {
+    let patch = r#"{"status": {"reconciled": 7}}"#;
+    let args = ["patch", "rtrace", trace, "--subresource=status", "--type=merge", "-p", patch];
+    let said = ok(s.kubectl().try_run(&args, "").await);
+    assert!(!said.ok, "{}", said.stdout);
+    said.stderr
 }

@@ -3,6 +3,8 @@
 mod bad_input;
 mod bed;
 mod by_hand;
+mod chart;
+mod commands;
 mod election;
 mod failover;
 mod faults;

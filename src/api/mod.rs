@@ -14,6 +14,7 @@ use kube::CustomResourceExt as _;
 
 mod common;
 mod occurrence;
+mod recovery_trace;
 pub(crate) mod rules;
 mod run;
 mod schedule;
@@ -29,6 +30,11 @@ pub use occurrence::{
     Attempt, AttemptOutcome, MaintenanceOccurrence, MaintenanceOccurrenceSpec,
     MaintenanceOccurrenceStatus, OccurrenceState, PodRef, Resolution, ResolutionDecision,
     ResultValue,
+};
+pub use recovery_trace::{
+    LeadershipGained, MAX_LEASE_NAME, MAX_TRACE_ITEMS, MAX_TRACE_PAUSED, PhaseDuration,
+    RecoveryClass, RecoveryPhase, RecoveryTrace, RecoveryTraceSpec, RecoveryTraceStatus, TraceItem,
+    TracePaused,
 };
 pub use rules::{FENCE_MESSAGE, FENCE_RULE, NAME_RULE, NAME_RULE_MESSAGE};
 pub use run::{
@@ -67,5 +73,9 @@ pub const ANNOTATION_ATTEMPT: &str = "punctual.dev/attempt";
 
 /// The CustomResourceDefinitions of all kinds, in the order they are installed.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    vec![schema::tidy(MaintenanceSchedule::crd()), schema::tidy(MaintenanceOccurrence::crd())]
+    vec![
+        schema::tidy(MaintenanceSchedule::crd()),
+        schema::tidy(MaintenanceOccurrence::crd()),
+        schema::tidy(RecoveryTrace::crd()),
+    ]
 }

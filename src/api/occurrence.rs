@@ -293,7 +293,8 @@ pub struct MaintenanceOccurrenceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence: Option<Fence>,
     /// Accepted, Running, Finished, and at the end exactly one of Complete and Failed. Every end but success sets
-    /// Failed, so that `kubectl wait` never hangs.
+    /// Failed, so that `kubectl wait` never hangs. Unresolved is there once nobody knew how the run ended, and True
+    /// while that is so.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

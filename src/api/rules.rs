@@ -125,3 +125,29 @@ pub(crate) const TERMINAL_RULE: &str = concat!(
 );
 /// Message of [`TERMINAL_RULE`].
 pub(crate) const TERMINAL_MESSAGE: &str = "a terminal outcome is immutable: status.state, status.reason and status.result are final; to run again, trigger another instant";
+
+/// A trace is the record of one term. Written the other way round, with `string(self.spec.epoch)`, the
+/// API server cannot bound the cost: it takes the text of a number to be of any length.
+pub(crate) const TRACE_NAME_RULE: &str = "self.metadata.name.startsWith(self.spec.leaseName + '-') && self.metadata.name.substring(self.spec.leaseName.size() + 1).matches('^[1-9][0-9]{0,17}$') && int(self.metadata.name.substring(self.spec.leaseName.size() + 1)) == self.spec.epoch";
+/// Message of [`TRACE_NAME_RULE`].
+pub(crate) const TRACE_NAME_MESSAGE: &str =
+    "metadata.name must be spec.leaseName + '-' + spec.epoch, for example punctual-184467";
+
+/// Which term it is the record of never changes.
+pub(crate) const TRACE_SPEC_RULE: &str = "self.spec == oldSelf.spec";
+/// Message of [`TRACE_SPEC_RULE`].
+pub(crate) const TRACE_SPEC_MESSAGE: &str =
+    "spec is immutable: it says which term this is the record of";
+
+/// No other term writes into the record, neither an older nor a newer one.
+pub(crate) const TRACE_TERM_RULE: &str =
+    "!has(self.status) || !has(self.status.fence) || self.status.fence.epoch == self.spec.epoch";
+/// Message of [`TRACE_TERM_RULE`].
+pub(crate) const TRACE_TERM_MESSAGE: &str =
+    "the record of a term is written in that term: status.fence.epoch must be spec.epoch";
+
+/// A completed record stays.
+pub(crate) const TRACE_FINAL_RULE: &str = "!has(oldSelf.status) || !has(oldSelf.status.completionTime) || (has(self.status) && self.status == oldSelf.status)";
+/// Message of [`TRACE_FINAL_RULE`].
+pub(crate) const TRACE_FINAL_MESSAGE: &str =
+    "a completed record is immutable: status never changes once completionTime is set";

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    api::{Fence, MaintenanceOccurrence, MaintenanceSchedule},
+    api::{Fence, MaintenanceOccurrence, MaintenanceSchedule, RecoveryTrace},
     time::{LeaseClock, LeaseInstant},
 };
 
@@ -151,7 +151,7 @@ macro_rules! fenced {
         }
     )+ };
 }
-fenced!(MaintenanceSchedule, MaintenanceOccurrence);
+fenced!(MaintenanceSchedule, MaintenanceOccurrence, RecoveryTrace);
 
 /// An object that the present term owns: its stored status carries the term's fence.
 ///

@@ -30,7 +30,8 @@ enum Command {
     Crds(crds::Args),
     /// List the next instants of a schedule, with local times and what clock changes do to them.
     Next(next::Args),
-    /// Show what the operator would run and skip with a schedule at a moment; reads no cluster.
+    /// Show what the operator would run and skip with a schedule at a moment; reads the cluster only
+    /// with --cluster.
     Plan(plan::Args),
     /// Run the operator.
     Run(Box<run::Args>),

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{CliError, DONE, input, output, target::Output};
+use super::{
+    CliError, DONE, input, output,
+    target::{Connection, Output, block_on, read_schedule, schedule_name},
+};
 use crate::time::{
     DstPolicy, IntendedTime, Schedule, ScheduleError, WallClock,
     manifest::parse_time,
@@ -18,8 +21,11 @@ const MAX_COUNT: u64 = 10_080;
 /// Arguments of `punctual next`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// A schedule of the cluster, like msched/nightly-retention.
+    #[arg(value_name = "SCHEDULE", conflicts_with_all = ["schedule", "file", "time_zone", "dst_policy", "anchor"])]
+    target: Option<String>,
     /// Cron expression as in a CronJob, for example "0 2 * * *", "@daily" or "@every 90m".
-    #[arg(long, value_name = "EXPR", required_unless_present = "file", allow_hyphen_values = true)]
+    #[arg(long, value_name = "EXPR", required_unless_present_any = ["file", "target"], allow_hyphen_values = true)]
     schedule: Option<String>,
     /// File with a schedule, in place of the expression; `-` is standard input.
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["schedule", "time_zone", "dst_policy", "anchor"])]
@@ -42,6 +48,8 @@ pub struct Args {
     /// Form of the answer.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 fn parse_policy(text: &str) -> Result<DstPolicy, String> {
@@ -92,8 +100,11 @@ pub fn run(args: &Args) -> Result<u8, CliError> {
     Ok(DONE)
 }
 
-/// The schedule of the arguments or of the file.
+/// The schedule of the arguments, of the file or of the cluster.
 fn schedule(args: &Args, from: Timestamp) -> Result<Schedule, CliError> {
+    if let Some(target) = &args.target {
+        return on_cluster(target, &args.connection, from);
+    }
     if let Some(file) = &args.file {
         let manifest = input::read_manifest(file)?;
         let refused = |error: String| CliError::BadUsage(format!("{}: {error}", file.display()));
@@ -112,4 +123,20 @@ fn schedule(args: &Args, from: Timestamp) -> Result<Schedule, CliError> {
             CliError::BadUsage(format!("{flag} {}", error.problem()))
         },
     )
+}
+
+/// The schedule of a live object.
+fn on_cluster(
+    target: &str,
+    connection: &Connection,
+    from: Timestamp,
+) -> Result<Schedule, CliError> {
+    block_on(async {
+        let name = schedule_name(target)?;
+        let live = read_schedule(&connection.connect().await?, name).await?;
+        let refused = |error: String| CliError::Failed(format!("{target}: {error}"));
+        let manifest = serde_json::to_value(live).map_err(|error| refused(error.to_string()))?;
+        let input = PlanInput::from_manifest(&manifest).map_err(|e| refused(e.to_string()))?;
+        input.to_schedule(from).map_err(|error| refused(error.to_string()))
+    })
 }

@@ -11,7 +11,8 @@ use crate::{
     operator::{
         self, Exit, Parts,
         config::{
-            Config, ConfigError, Numbers, check_namespace, check_namespaces, check_object_name,
+            Config, ConfigError, Numbers, check_lease_name, check_namespace, check_namespaces,
+            check_object_name,
         },
     },
     providers::simulated::{InProcess, SimulatedService},
@@ -137,7 +138,7 @@ impl Args {
             concurrency: self.concurrency,
         };
         numbers.check()?;
-        check_object_name("lease-name", &self.lease_name)?;
+        check_lease_name("lease-name", &self.lease_name)?;
         let lease_namespace = given(self.lease_namespace)
             .or_else(|| given(self.pod_namespace))
             .or_else(|| given(kubeconfig_namespace.map(str::to_owned)))

@@ -4,9 +4,13 @@ use serde::Serialize;
 
 use super::CliError;
 use crate::{
+    api::MaintenanceSchedule,
     cluster::{ApiError, ObjectKey, Person},
     yaml,
 };
+
+/// Kind of schedules, for messages.
+const SCHEDULE: &str = "MaintenanceSchedule";
 
 /// Where the object is.
 #[derive(Debug, clap::Args)]
@@ -22,7 +26,21 @@ pub struct Connection {
 impl Connection {
     /// Connects with the rights of the person who runs the command.
     pub async fn connect(&self) -> Result<Person, CliError> {
-        Person::connect(self.context.as_deref(), self.namespace.as_deref()).await.map_err(api_error)
+        self.connect_in(None).await
+    }
+
+    /// The same for an object whose file names a namespace, which must not be another than the
+    /// one asked for.
+    pub async fn connect_in(&self, of_file: Option<&str>) -> Result<Person, CliError> {
+        if let (Some(asked), Some(of_file)) = (&self.namespace, of_file)
+            && asked != of_file
+        {
+            return Err(CliError::BadUsage(format!(
+                "--namespace is {asked:?}, but metadata.namespace of the file is {of_file:?}"
+            )));
+        }
+        let namespace = self.namespace.as_deref().or(of_file);
+        Person::connect(self.context.as_deref(), namespace).await.map_err(api_error)
     }
 }
 
@@ -83,7 +101,7 @@ pub fn api_error(error: ApiError) -> CliError {
 }
 
 /// What went wrong with reading one object, for a person.
-pub fn read_error(kind: &str, key: &ObjectKey, error: ApiError) -> CliError {
+fn read_error(kind: &str, key: &ObjectKey, error: ApiError) -> CliError {
     match error {
         ApiError::Malformed { message } => CliError::Failed(format!(
             "{kind} {:?} in namespace {:?} cannot be read; correct it: {message}",
@@ -93,13 +111,31 @@ pub fn read_error(kind: &str, key: &ObjectKey, error: ApiError) -> CliError {
     }
 }
 
+/// The schedule with this name, if there is one.
+pub async fn find_schedule(
+    person: &Person,
+    name: &str,
+) -> Result<Option<MaintenanceSchedule>, CliError> {
+    let key = ObjectKey::new(person.namespace(), name);
+    person.reader().get(&key).await.map_err(|error| read_error(SCHEDULE, &key, error))
+}
+
+/// The schedule with this name.
+pub async fn read_schedule(person: &Person, name: &str) -> Result<MaintenanceSchedule, CliError> {
+    let found = find_schedule(person, name).await?;
+    found.ok_or_else(|| not_found(SCHEDULE, &ObjectKey::new(person.namespace(), name)))
+}
+
 /// There is no such object.
-pub fn not_found(kind: &str, key: &ObjectKey) -> CliError {
+fn not_found(kind: &str, key: &ObjectKey) -> CliError {
     CliError::Failed(format!("there is no {kind} {:?} in namespace {:?}", key.name, key.namespace))
 }
 
 /// Runs an asynchronous command to its end.
-pub fn block_on<F: Future<Output = Result<u8, CliError>>>(command: F) -> Result<u8, CliError> {
+pub fn block_on<T, F>(command: F) -> Result<T, CliError>
+where
+    F: Future<Output = Result<T, CliError>>,
+{
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{
     CliError, DONE, NO,
-    target::{Connection, Output, api_error, block_on, not_found, read_error, schedule_name},
+    target::{Connection, Output, api_error, block_on, read_schedule, schedule_name},
 };
 use crate::{
     api::{
@@ -21,9 +21,6 @@ use crate::{
     identity::occurrence_name,
     time::{IntendedTime, WallClock, schedule::Schedule},
 };
-
-/// Kind, for messages.
-const KIND: &str = "MaintenanceSchedule";
 
 /// Most occurrences that one backfill creates: each of them runs.
 const MAX_BACKFILL: usize = 1000;
@@ -197,13 +194,6 @@ fn instants(
         after = next.timestamp();
     }
     Ok(found)
-}
-
-async fn read_schedule(person: &Person, name: &str) -> Result<MaintenanceSchedule, CliError> {
-    let key = ObjectKey::new(person.namespace(), name);
-    let schedule = person.reader().get(&key).await;
-    let schedule = schedule.map_err(|error| read_error(KIND, &key, error))?;
-    schedule.ok_or_else(|| not_found(KIND, &key))
 }
 
 fn by_hand(schedule: &MaintenanceSchedule, at: IntendedTime) -> MaintenanceOccurrence {

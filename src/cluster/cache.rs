@@ -188,6 +188,16 @@ impl<K: Object> Cache<K> {
         self.lock().entries.values().filter_map(found).collect()
     }
 
+    /// All objects that cannot be read, by key, with what is wrong with them.
+    pub fn unreadable(&self) -> Vec<(ObjectKey, Arc<str>)> {
+        let state = self.lock();
+        let unreadable = state.entries.iter().filter_map(|(key, (_, entry))| match entry {
+            Entry::Unreadable(error) => Some((key.clone(), Arc::clone(error))),
+            Entry::Found(_) => None,
+        });
+        unreadable.collect()
+    }
+
     /// The readable objects to which the index function gave `second_key`, by key.
     pub fn by_index(&self, second_key: &str) -> Vec<Arc<K>> {
         let state = self.lock();

@@ -12,6 +12,8 @@ pub const ACCEPTED: &str = "Accepted";
 pub const RUNNING: &str = "Running";
 /// Whether nothing more will happen.
 pub const FINISHED: &str = "Finished";
+/// Whether nobody knows how the run ended. Only on occurrences of which that was once so.
+pub const UNRESOLVED: &str = "Unresolved";
 /// Set at the end, if it succeeded.
 pub const COMPLETE: &str = "Complete";
 /// Set at the end, if it did not succeed, whatever the reason.
@@ -49,6 +51,8 @@ pub fn follow_state(
     let reason = status.reason.clone().unwrap_or_default();
     let message = status.message.clone().unwrap_or_default();
     let running = matches!(state, OccurrenceState::Running);
+    let unresolved = state == OccurrenceState::Unresolved;
+    let ever = status.conditions.iter().any(|condition| condition.r#type == UNRESOLVED);
     let mut set = |r#type: &str, holds: bool| {
         set_condition(
             &mut status.conditions,
@@ -57,11 +61,23 @@ pub fn follow_state(
     };
     set(RUNNING, running);
     set(FINISHED, state.is_terminal());
+    if unresolved || ever {
+        set(UNRESOLVED, unresolved);
+    }
     if state.is_terminal() {
         // Exactly one of the two, so that `kubectl wait` on either never hangs.
         let ended_well = state == OccurrenceState::Succeeded;
         set(if ended_well { COMPLETE } else { FAILED }, true);
     }
+}
+
+/// Since when nobody has known how the run of an occurrence ended, if so.
+pub fn unresolved_since(status: &MaintenanceOccurrenceStatus) -> Option<Timestamp> {
+    let conditions = status.conditions.iter();
+    conditions
+        .filter(|c| c.r#type == UNRESOLVED && c.status == ConditionStatus::True)
+        .map(|c| c.last_transition_time.0)
+        .next()
 }
 
 #[cfg(test)]
@@ -91,5 +107,20 @@ mod tests {
             assert_eq!(is(COMPLETE), state == Succeeded, "{state:?}");
             assert_eq!(is(RUNNING), state == Running, "{state:?}");
         }
+    }
+    #[test]
+    fn it_is_told_since_when_nobody_knows_and_only_while_it_is_so() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let mut status = MaintenanceOccurrenceStatus::default();
+        let mut go = |state, now: &str| {
+            status.state = Some(state);
+            follow_state(&mut status, at(now), Some(1));
+            (unresolved_since(&status), status.conditions.len())
+        };
+        assert_eq!(go(OccurrenceState::Starting, "2026-11-29T02:00:00Z"), (None, 2));
+        let since = Some(at("2026-11-29T02:01:00Z"));
+        assert_eq!(go(OccurrenceState::Unresolved, "2026-11-29T02:01:00Z"), (since, 3));
+        assert_eq!(go(OccurrenceState::Unresolved, "2026-11-29T02:02:00Z"), (since, 3));
+        assert_eq!(go(OccurrenceState::Running, "2026-11-29T02:03:00Z"), (None, 3));
     }
 }

@@ -168,6 +168,11 @@ pub fn check_namespace(flag: &'static str, value: &str) -> Result<(), ConfigErro
     check_name(flag, value, MAX_LABEL, "")
 }
 
+/// Checks the name of the Lease: short enough that the records of its terms have names.
+pub fn check_lease_name(flag: &'static str, value: &str) -> Result<(), ConfigError> {
+    check_name(flag, value, crate::api::MAX_LEASE_NAME, ", dots")
+}
+
 /// Checks the name of an object: a DNS subdomain.
 pub fn check_object_name(flag: &'static str, value: &str) -> Result<(), ConfigError> {
     check_name(flag, value, MAX_REPLICA_NAME, ", dots")
@@ -261,7 +266,9 @@ mod tests {
 
     #[test]
     fn object_names_may_have_dots_and_long_nonsense_is_cut() {
-        assert!(check_object_name("lease-name", "punctual.v2").is_ok());
+        assert!(check_lease_name("lease-name", "punctual.v2").is_ok());
+        assert!(check_lease_name("lease-name", &"a".repeat(233)).is_ok());
+        assert!(check_lease_name("lease-name", &"a".repeat(234)).is_err());
         for bad in ["", ".", "a..b", "Punctual", "a/b"] {
             assert!(check_object_name("lease-name", bad).is_err(), "{bad:?}");
         }

@@ -14,11 +14,12 @@ use super::{
 use crate::{
     authority::{
         ClockGuard, Elector, ElectorHandle, Entropy, Gate, Leadership, LeaseConfig,
-        LeaseConfigError, LostReason, Quarantine, Setup, Watchdog,
+        LeaseConfigError, LostReason, Quarantine, Setup, Watchdog, lease::holder,
     },
     cluster::{Clients, EventSender, FencedWriter, ObjectKey, Verb, WriteObserver},
     maintenance::controller::{self, Controller, MayCreate},
     providers::simulated::SimulatedService,
+    recovery::Beginning,
     telemetry::{EventQueue, Health, Metrics},
     time::{LeaseClock, WallClock},
 };
@@ -269,13 +270,10 @@ impl Replica {
         ended: Ended,
     ) {
         let mut news = self.handle.leadership();
-        let begun = news
-            .wait_for(|now| !matches!(now, Leadership::Follower { .. }))
-            .await
-            .is_ok_and(|now| matches!(*now, Leadership::Leading { .. }));
-        if !begun {
+        let begun = news.wait_for(|now| !matches!(now, Leadership::Follower { .. })).await;
+        let Some(beginning) = begun.ok().and_then(|now| self.beginning(&now)) else {
             return ended.on_purpose();
-        }
+        };
         self.health.missing(CACHES, "the first lists of this term are not complete");
         let may_create: MayCreate = {
             let clocks = self.clocks.clone();
@@ -283,6 +281,7 @@ impl Replica {
         };
         let setup = controller::Setup {
             clients: self.clients.clone(),
+            beginning,
             writer: Arc::clone(&self.writer),
             gate: self.gate.clone(),
             quarantine: Arc::clone(&self.quarantine),
@@ -313,6 +312,18 @@ impl Replica {
         }
     }
 
+    /// How the term began, if one did.
+    fn beginning(&self, now: &Leadership) -> Option<Beginning> {
+        let Leadership::Leading { term, gained, former_holder } = now else { return None };
+        Some(Beginning {
+            term: term.clone(),
+            lease: ObjectKey::new(&self.config.lease_namespace, &self.config.lease_name),
+            holder: holder(&self.config.replica, &term.nonce),
+            former_holder: former_holder.clone(),
+            gained: *gained,
+        })
+    }
+
     /// Ticks, and looks at everything again when the wall clock was set.
     async fn pulse(self: Arc<Self>, working: watch::Receiver<Option<Controller>>) {
         let beat = self.health.expect_loop("pulse", MAX_SILENCE);
@@ -325,9 +336,13 @@ impl Replica {
             let by_lease = jiff::SignedDuration::try_from(lease_now.since(lease));
             let moved = wall_now.duration_since(wall) - by_lease.unwrap_or_default();
             (lease, wall) = (lease_now, wall_now);
-            if moved.unsigned_abs() >= CLOCK_STEP {
+            let set = moved.unsigned_abs() >= CLOCK_STEP;
+            if set {
                 tracing::warn!(?moved, "the wall clock was set; everything is looked at again");
-                if let Some(controller) = working.borrow().as_ref() {
+            }
+            if let Some(controller) = working.borrow().as_ref() {
+                controller.show_ages();
+                if set {
                     controller.look_at_everything();
                 }
             }

@@ -61,6 +61,11 @@ struct Crd {
     crd: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Class {
+    class: &'static str,
+}
+
 type Seconds = Gauge<f64, AtomicU64>;
 
 /// All metrics of one operator process. Shared behind an `Arc`; every method takes `&self`.
@@ -81,6 +86,11 @@ pub struct Metrics {
     fenced_write_rejected: Counter,
     crd_missing: Family<Crd, Gauge>,
     fence_enforced: Gauge,
+    recovery_items: Family<Class, Gauge>,
+    recovery_outstanding: Gauge,
+    recovery_duration: Seconds,
+    recovery_traces_lost: Counter,
+    unresolved_oldest: Seconds,
     watch_errors: Family<Kind, Counter>,
     events_dropped: Counter,
     events_failed: Counter,
@@ -113,6 +123,11 @@ impl Metrics {
             fenced_write_rejected: Counter::default(),
             crd_missing: Family::default(),
             fence_enforced: Gauge::default(),
+            recovery_items: Family::default(),
+            recovery_outstanding: Gauge::default(),
+            recovery_duration: Seconds::default(),
+            recovery_traces_lost: Counter::default(),
+            unresolved_oldest: Seconds::default(),
             watch_errors: Family::default(),
             events_dropped: Counter::default(),
             events_failed: Counter::default(),
@@ -122,6 +137,7 @@ impl Metrics {
         metrics.clock_ok.set(1);
         metrics.register_work();
         metrics.register_authority();
+        metrics.register_recovery();
         metrics.register_process();
         metrics
     }
@@ -191,6 +207,36 @@ impl Metrics {
             "fence_enforced",
             "1 once the API server was seen to enforce the fence, 0 before",
             self.fence_enforced.clone(),
+        );
+    }
+
+    /// What a new leader found, and what waits for a person.
+    fn register_recovery(&mut self) {
+        let r = &mut self.registry;
+        r.register(
+            "recovery_items",
+            "Items that this leader found when its term began, by what it knows of them",
+            self.recovery_items.clone(),
+        );
+        r.register(
+            "recovery_outstanding",
+            "Items that this leader found and that are not accounted for yet",
+            self.recovery_outstanding.clone(),
+        );
+        r.register(
+            "recovery_duration_seconds",
+            "From the beginning of this term until every item was accounted for, 0 before",
+            self.recovery_duration.clone(),
+        );
+        r.register(
+            "recovery_traces_lost",
+            "Terms of this replica whose RecoveryTrace could not be written",
+            self.recovery_traces_lost.clone(),
+        );
+        r.register(
+            "unresolved_oldest_seconds",
+            "How long the oldest Unresolved occurrence has been so, 0 if there is none",
+            self.unresolved_oldest.clone(),
         );
     }
 
@@ -292,6 +338,32 @@ impl Metrics {
         self.fence_enforced.set(i64::from(enforced));
     }
 
+    /// So many items that this leader found fell into `class`.
+    pub fn recovery_items(&self, class: &'static str, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.recovery_items.get_or_create(&Class { class }).set(count);
+    }
+
+    /// So many items that this leader found are not accounted for.
+    pub fn recovery_outstanding(&self, count: usize) {
+        self.recovery_outstanding.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Every item is accounted for, so long after the term began.
+    pub fn recovery_completed(&self, took: Duration) {
+        self.recovery_duration.set(took.as_secs_f64());
+    }
+
+    /// The record of this term could not be written.
+    pub fn recovery_trace_lost(&self) {
+        self.recovery_traces_lost.inc();
+    }
+
+    /// The oldest unresolved occurrence has been so for this long; zero if there is none.
+    pub fn unresolved_oldest(&self, age: Duration) {
+        self.unresolved_oldest.set(age.as_secs_f64());
+    }
+
     /// A watch of `kind` failed and is started again.
     pub fn watch_error(&self, kind: &'static str) {
         self.watch_errors.get_or_create(&Kind { kind }).inc();
@@ -332,6 +404,7 @@ mod tests {
         metrics.objects("MaintenanceSchedule", "Active", 3);
         metrics.crd_missing("maintenanceschedules.punctual.dev", true);
         metrics.watch_error("Job");
+        metrics.recovery_items("Resumed", 2);
         metrics
     }
 
@@ -369,6 +442,10 @@ mod tests {
         metrics.foreign_fence();
         metrics.fenced_write_rejected();
         metrics.fence_enforced(true);
+        metrics.recovery_outstanding(1);
+        metrics.recovery_completed(Duration::from_millis(1250));
+        metrics.recovery_trace_lost();
+        metrics.unresolved_oldest(Duration::from_secs(90));
         let text = metrics.encode();
         for line in [
             "punctual_leader 1",
@@ -385,6 +462,11 @@ mod tests {
             "punctual_actions_total{verb=\"update\",kind=\"MaintenanceSchedule\",result=\"ok\"} 1",
             "punctual_reconciles_total{kind=\"MaintenanceSchedule\",result=\"error\"} 1",
             "punctual_reconcile_errors_total{kind=\"MaintenanceSchedule\",category=\"conflict\"} 1",
+            "punctual_recovery_items{class=\"Resumed\"} 2",
+            "punctual_recovery_outstanding 1",
+            "punctual_recovery_duration_seconds 1.25",
+            "punctual_recovery_traces_lost_total 1",
+            "punctual_unresolved_oldest_seconds 90.0",
             "punctual_watch_errors_total{kind=\"Job\"} 1",
             "# EOF",
         ] {

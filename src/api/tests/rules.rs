@@ -11,7 +11,8 @@ use super::{
         rules::{
             CANCEL_MESSAGE, ID_MESSAGE, IDENTITY_MESSAGE, INSTANT_MESSAGE, NO_ZONE_MESSAGE,
             ONE_PROVIDER_MESSAGE, PARAMETERS_MESSAGE, RUN_MESSAGE, SCHEDULE_NAME_MESSAGE,
-            TERMINAL_MESSAGE,
+            TERMINAL_MESSAGE, TRACE_FINAL_MESSAGE, TRACE_NAME_MESSAGE, TRACE_SPEC_MESSAGE,
+            TRACE_TERM_MESSAGE,
         },
     },
     schema,
@@ -19,6 +20,7 @@ use super::{
 
 const SCHEDULE: &str = "MaintenanceSchedule";
 const OCCURRENCE: &str = "MaintenanceOccurrence";
+const TRACE: &str = "RecoveryTrace";
 
 thread_local! {
     // Compiled once for each test: each runs in its own thread, and compiling takes long.
@@ -95,7 +97,8 @@ fn occurrence() -> Value {
 
 #[test]
 fn a_good_object_is_accepted_also_as_an_update_of_itself() {
-    for (kind, object) in [(SCHEDULE, schedule()), (OCCURRENCE, occurrence())] {
+    for (kind, object) in [(SCHEDULE, schedule()), (OCCURRENCE, occurrence()), (TRACE, completed())]
+    {
         accepted(kind, &object, None);
         accepted(kind, &object, Some(&object));
     }
@@ -352,4 +355,84 @@ fn a_terminal_outcome_is_immutable_also_for_a_newer_term() {
     accepted(OCCURRENCE, &later, Some(&old));
     let unexplained = with(&old, "/status/result", Value::Null);
     refused(OCCURRENCE, &old, Some(&unexplained), &[TERMINAL_MESSAGE]);
+}
+
+fn trace() -> Value {
+    json!({
+        "metadata": {"name": "punctual-100"},
+        "spec": {
+            "leaseName": "punctual", "epoch": 100, "holder": "r1/a", "formerHolder": "r0/b",
+            "gained": "Expired",
+        },
+        "status": {"fence": {"epoch": 100, "nonce": "a"}},
+    })
+}
+
+fn completed() -> Value {
+    let mut trace = trace();
+    let status = trace["status"].as_object_mut().unwrap();
+    status.insert("completionTime".into(), "2026-11-29T02:00:00Z".into());
+    status.insert("reconciled".into(), 1.into());
+    trace
+}
+
+#[test]
+fn the_name_of_a_trace_is_its_lease_and_epoch() {
+    accepted(TRACE, &trace(), None);
+    for name in [
+        "punctual-101",
+        "punctual-0100",
+        "punctual",
+        "punctual-",
+        "punctual-x-100",
+        "punctual--100",
+        "other-100",
+        "punctual-100x",
+    ] {
+        let object = with(&trace(), "/metadata/name", name.into());
+        refused(TRACE, &object, None, &[TRACE_NAME_MESSAGE]);
+    }
+}
+
+#[test]
+fn what_a_trace_is_about_is_immutable() {
+    for (pointer, value) in [
+        ("/spec/holder", json!("r2/c")),
+        ("/spec/formerHolder", json!("r2/c")),
+        ("/spec/formerHolder", Value::Null),
+        ("/spec/gained", json!("First")),
+    ] {
+        let new = with(&trace(), pointer, value);
+        refused(TRACE, &new, Some(&trace()), &[TRACE_SPEC_MESSAGE]);
+    }
+}
+
+#[test]
+fn only_its_own_term_writes_into_a_trace() {
+    for epoch in [99, 101] {
+        let other = with(&trace(), "/status/fence", json!({"epoch": epoch, "nonce": "z"}));
+        let mut unwritten = trace();
+        unwritten.as_object_mut().unwrap().remove("status");
+        refused(TRACE, &other, Some(&unwritten), &[TRACE_TERM_MESSAGE]);
+    }
+    let nonce = with(&trace(), "/status/fence/nonce", "b".into());
+    refused(TRACE, &nonce, Some(&trace()), &[FENCE_MESSAGE]);
+}
+
+#[test]
+fn a_completed_trace_is_final() {
+    accepted(TRACE, &completed(), Some(&trace()));
+    accepted(TRACE, &completed(), Some(&completed()));
+    for (pointer, value) in [
+        ("/status/reconciled", json!(0)),
+        ("/status/reconciled", Value::Null),
+        ("/status/uncertain", json!(1)),
+        ("/status/completionTime", json!("2026-11-29T02:00:01Z")),
+        ("/status/completionTime", Value::Null),
+    ] {
+        let new = with(&completed(), pointer, value);
+        refused(TRACE, &new, Some(&completed()), &[TRACE_FINAL_MESSAGE]);
+    }
+    let labelled = with(&completed(), "/metadata/labels", json!({"kept": "for-the-review"}));
+    accepted(TRACE, &labelled, Some(&completed()));
 }

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        FENCE_RULE, MAX_CLAIMS, MAX_MESSAGE_CHARS, MAX_PARAMETERS, MAX_REASON_CHARS,
-        MAX_SKIPPED_RANGES, MaintenanceOccurrence, MaintenanceSchedule, crds,
+        FENCE_RULE, MAX_CLAIMS, MAX_LEASE_NAME, MAX_MESSAGE_CHARS, MAX_PARAMETERS,
+        MAX_REASON_CHARS, MAX_SKIPPED_RANGES, MAX_TRACE_ITEMS, MAX_TRACE_PAUSED,
+        MaintenanceOccurrence, MaintenanceSchedule, crds,
     },
     schema, walk,
 };
@@ -103,6 +104,12 @@ fn bounds_are_the_constants_of_the_code() {
     let status = &schedule["properties"]["status"]["properties"];
     assert_eq!(status["claimed"]["maxItems"], json!(MAX_CLAIMS));
     assert_eq!(status["skipped"]["maxItems"], json!(MAX_SKIPPED_RANGES));
+    let trace = schema("RecoveryTrace");
+    let status = &trace["properties"]["status"]["properties"];
+    assert_eq!(status["items"]["maxItems"], json!(MAX_TRACE_ITEMS));
+    assert_eq!(status["paused"]["maxItems"], json!(MAX_TRACE_PAUSED));
+    let spec = &trace["properties"]["spec"]["properties"];
+    assert_eq!(spec["leaseName"]["maxLength"], json!(MAX_LEASE_NAME));
     let run = &schedule["properties"]["spec"]["properties"]["run"]["properties"];
     assert_eq!(run["parameters"]["maxProperties"], json!(MAX_PARAMETERS));
     each_node(|path, node| {
@@ -253,6 +260,13 @@ fn the_promised_fields_exist() {
              attempts.[].preparedTime attempts.[].startTime attempts.[].completionTime \
              attempts.[].stopRequestedTime attempts.[].outcome attempts.[].reason result.{} run.job.template \
              latenessSeconds fence.epoch fence.nonce conditions.[].type observedGeneration",
+        ),
+        ("RecoveryTrace", "spec: leaseName epoch holder formerHolder gained"),
+        (
+            "RecoveryTrace",
+            "status: startTime completionTime phases.[].name phases.[].milliseconds resumed reconciled preserved \
+             uncertain items.[].object items.[].class items.[].reason paused.[].reason fence.epoch fence.nonce \
+             conditions.[].type",
         ),
     ];
     for (kind, fields) in promised {

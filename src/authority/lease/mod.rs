@@ -17,8 +17,8 @@ mod view;
 use std::{collections::VecDeque, time::Duration};
 
 pub use foreign::{Verdict, judge};
-pub use view::{LeaseView, UnusableLease};
-pub(super) use view::{acquired, given_back, holder, renewed, unheld};
+pub use view::{LeaseView, UnusableLease, holder};
+pub(super) use view::{acquired, given_back, renewed, unheld};
 
 use super::{
     config::{LeaseConfig, takeover_after},

@@ -83,8 +83,8 @@ impl LeaseView {
     }
 }
 
-/// Holder identity of an acquisition.
-pub(in crate::authority) fn holder(pod: &str, nonce: &str) -> String {
+/// Holder identity of an acquisition: `<pod>/<nonce>`.
+pub fn holder(pod: &str, nonce: &str) -> String {
     format!("{pod}/{nonce}")
 }
 

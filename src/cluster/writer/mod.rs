@@ -6,7 +6,12 @@
 
 mod status;
 
-use std::{collections::BTreeMap, future::Future, sync::Mutex, time::Duration};
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use k8s_openapi::{api::batch::v1::Job, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
@@ -149,13 +154,13 @@ pub struct FencedWriter {
     observer: Box<dyn WriteObserver>,
     /// For each kind the newest epoch in which the API server was seen to enforce the fence.
     enforced: Mutex<BTreeMap<&'static str, i64>>,
-    /// Held while a kind's fence is tried.
-    trial: tokio::sync::Mutex<()>,
+    /// For each kind, held while its fence is tried. Kinds do not wait for each other.
+    trials: Mutex<BTreeMap<&'static str, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl FencedWriter {
     pub(super) fn new(client: Client, observer: Box<dyn WriteObserver>) -> Self {
-        Self { client, observer, enforced: Mutex::default(), trial: tokio::sync::Mutex::default() }
+        Self { client, observer, enforced: Mutex::default(), trials: Mutex::default() }
     }
 
     fn api<K: Object>(&self, key: &ObjectKey) -> Api<K> {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard, PoisonError},
 };
 
 use serde_json::Value;
@@ -34,7 +34,8 @@ impl FencedWriter {
         if self.fence_works::<K>(epoch) {
             return self.put_status(permit, read, next).await;
         }
-        let _turn = self.trial.lock().await; // one seals first, the others of the kind wait
+        let trial = self.trial_of::<K>();
+        let _turn = trial.lock().await; // one seals first, the others of the kind wait
         let sealed = self.put_status(permit, read, next).await?;
         if !self.fence_works::<K>(epoch) {
             self.try_fence(permit, &sealed).await?;
@@ -44,6 +45,11 @@ impl FencedWriter {
 
     fn enforced(&self) -> MutexGuard<'_, BTreeMap<&'static str, i64>> {
         self.enforced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn trial_of<K: Object>(&self) -> Arc<tokio::sync::Mutex<()>> {
+        let mut trials = self.trials.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(trials.entry(kind_of::<K>()).or_default())
     }
 
     /// Whether the API server was seen to enforce the fence of this kind in this term.

@@ -6,11 +6,13 @@
 //! it is carried out and what is looked at next.
 
 mod acceptance;
+mod census;
 mod occurrence;
 mod orphans;
 mod report;
 mod schedule;
 mod start;
+mod takeover;
 mod wiring;
 
 pub use start::{Setup, run};
@@ -35,6 +37,7 @@ use crate::{
     authority::{Foreign, Gate, NotLeading, Permit, Quarantine},
     cluster::{ApiError, Cache, FencedWriter, ObjectKey, Queue, Reader, WriteError, run_workers},
     providers::Providers,
+    recovery::Recovery,
     retry::{self, ObjectBackoff},
     telemetry::{EventQueue, Metrics},
     time::WallClock,
@@ -135,6 +138,8 @@ pub struct Deps {
     pub providers: Providers,
     /// Whether occurrences may be created now.
     pub may_create: MayCreate,
+    /// Told what is learnt of what this leader found.
+    pub recovery: Recovery,
     /// Events for people.
     pub events: EventQueue,
     /// Metrics.
@@ -152,6 +157,7 @@ pub struct Controller {
     schedules: Cache<MaintenanceSchedule>,
     occurrences: Cache<MaintenanceOccurrence>,
     queue: Queue<Key>,
+    census: census::Census,
     backoff: Arc<ObjectBackoff>,
     memory: Arc<Mutex<Memory>>,
     working: Arc<AtomicBool>,
@@ -162,6 +168,8 @@ pub struct Controller {
 struct Memory {
     /// Since when the provider of an occurrence has not answered.
     unreachable: BTreeMap<ObjectKey, Timestamp>,
+    /// The generation of an occurrence of which people were told that something in it is ignored.
+    told: BTreeMap<ObjectKey, i64>,
     /// The newest instant whose occurrence the API server refused, by schedule.
     refused: BTreeMap<ObjectKey, schedule::Refused>,
     /// What deleted occurrences recorded, by uid.
@@ -195,6 +203,11 @@ impl Controller {
         for schedule in self.schedules.all() {
             self.queue.add(Key::Schedule(ObjectKey::of(&schedule.metadata)));
         }
+    }
+
+    /// Shows what only time changes: how old the oldest unresolved occurrence is.
+    pub fn show_ages(&self) {
+        self.census.show_age(self.deps.wall.now());
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {

@@ -39,7 +39,9 @@ impl Controller {
                 return Ok(None);
             }
             Lookup::Absent => {
-                self.memory().unreachable.remove(key);
+                let mut memory = self.memory();
+                memory.unreachable.remove(key);
+                memory.told.remove(key);
                 return Ok(None);
             }
         };
@@ -48,6 +50,8 @@ impl Controller {
             return Ok(None);
         }
         if !self.may_write(&permit, KIND, &occurrence.metadata, occurrence.fence()).await? {
+            let uid = occurrence.metadata.uid.as_deref();
+            self.deps.recovery.left_alone(uid, "ForeignFence", "it carries a foreign fence");
             return Ok(None);
         }
         // Observe.
@@ -63,6 +67,7 @@ impl Controller {
             answer: None,
             unreachable_since: None,
             cancelled: false,
+            told: self.memory().told.get(key).copied(),
             trust_clock: (self.deps.may_create)().is_ok(),
             fence: permit.term().fence(),
         };
@@ -72,16 +77,29 @@ impl Controller {
             let Decision { step, wake_at, notes } = decision;
             // Act.
             if step == Step::Wait {
-                self.note(KIND, key, snapshot.occurrence.metadata.uid.as_deref(), &notes);
+                self.deps.recovery.rested(&snapshot.occurrence);
+                self.note_occurrence(key, &mut snapshot, &notes);
                 if is_terminal(&snapshot.occurrence) {
                     return self.pass_record(key, &snapshot.occurrence, &permit).await;
                 }
                 return Ok(wake_at);
             }
             self.take_step(key, step, &mut snapshot, schedule.as_ref(), &permit).await?;
-            self.note(KIND, key, snapshot.occurrence.metadata.uid.as_deref(), &notes);
+            self.note_occurrence(key, &mut snapshot, &notes);
         }
         Err(PassError::Restless)
+    }
+
+    /// Tells people; what is ignored in the spec is told once for each change of it.
+    fn note_occurrence(&self, key: &ObjectKey, snapshot: &mut Snapshot, notes: &[Note]) {
+        let meta = &snapshot.occurrence.metadata;
+        self.note(KIND, key, meta.uid.as_deref(), notes);
+        if let Some(generation) = meta.generation
+            && notes.iter().any(occurrence::is_about_ignored)
+        {
+            snapshot.told = Some(generation);
+            self.memory().told.insert(key.clone(), generation);
+        }
     }
 
     /// A record whose schedule is gone is removed after a time. Gives the moment of the next look.
@@ -288,6 +306,7 @@ impl Controller {
         let request = committed_request(&snapshot.occurrence, attempt, permit);
         let committed = committed(&snapshot.occurrence);
         let answer = self.deps.providers.status(&request, &committed).await;
+        self.deps.recovery.answered(snapshot.occurrence.metadata.uid.as_deref(), &answer);
         match &answer {
             Err(ProviderError::NotLeading) => return Err(NotLeading.into()),
             Err(ProviderError::Unreachable(_)) => {

@@ -90,7 +90,9 @@ impl Controller {
             class: departed.as_ref().map(|d| d.class).or(class).unwrap_or(ActionClass::Fenced),
             attempts: departed.map(|d| d.attempts),
         };
-        let outcome = self.deps.providers.stop_orphans(permit, &orphan).await?;
+        let outcome = self.deps.providers.stop_orphans(permit, &orphan).await;
+        self.deps.recovery.orphaned(uid, &outcome);
+        let outcome = outcome?;
         if outcome == Orphans::Over {
             self.memory().departed.remove(uid);
         }

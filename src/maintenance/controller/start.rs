@@ -2,11 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Deps, MayCreate, Wiring};
+use super::{Controller, Deps, MayCreate, Wiring};
 use crate::{
     authority::{Gate, Quarantine},
     cluster::{Clients, FencedWriter},
     providers::{Providers, job::JobProvider, simulated::SimulatedService},
+    recovery::{Beginning, Keeper, keeper},
     telemetry::{EventQueue, Metrics},
     time::{LeaseClock, WallClock},
 };
@@ -16,6 +17,8 @@ use crate::{
 pub struct Setup {
     /// Connections.
     pub clients: Clients,
+    /// How the term began.
+    pub beginning: Beginning,
     /// The writer, shared with whoever checks the fence.
     pub writer: Arc<FencedWriter>,
     /// Leadership.
@@ -47,19 +50,69 @@ pub struct Setup {
 /// `ready` is called once all kinds have been listed, with the controller that works from then on.
 pub async fn run(
     setup: Setup,
-    ready: impl FnOnce(&super::Controller) + Send,
+    ready: impl FnOnce(&Controller) + Send,
     stop: impl Future<Output = ()> + Send,
 ) {
     let wiring = Wiring::new(&setup.events, &setup.metrics);
+    let keeper = keeper(&setup);
+    let recovery = keeper.recovery();
+    let (clients, namespaces) = (setup.clients.clone(), setup.namespaces.clone());
+    let controller = controller(&wiring, &keeper, setup);
+    // Dropped, and so ended, when this function returns.
+    let _watches = wiring.follow(&clients, &namespaces);
+    let controllers = async {
+        // Nothing is decided from half a list: what is missing would look deleted.
+        wiring.wait_ready().await;
+        recovery.listed(controller.found());
+        ready(&controller);
+        controller.run().await;
+    };
+    // The record of the term is kept beside the work, which never waits for it.
+    let record = Box::pin(async {
+        keeper.run(|| controller.paused()).await;
+        std::future::pending::<()>().await;
+    });
+    let work = async {
+        tokio::select! {
+            biased;
+            () = controllers => {}
+            () = record => {}
+        }
+    };
+    let mut work = std::pin::pin!(work);
+    tokio::select! {
+        biased;
+        () = &mut work => return,
+        () = stop => controller.stop(),
+    }
+    if controller.is_working() {
+        work.await; // ends when the passes under way have ended
+    }
+}
+
+fn keeper(setup: &Setup) -> Keeper {
+    let parts = keeper::Parts {
+        gate: setup.gate.clone(),
+        reader: setup.clients.reader(),
+        writer: Arc::clone(&setup.writer),
+        wall: setup.wall.clone(),
+        clock: setup.lease_clock.clone(),
+        events: setup.events.clone(),
+        metrics: Arc::clone(&setup.metrics),
+    };
+    Keeper::new(parts, setup.beginning.clone())
+}
+
+fn controller(wiring: &Wiring, keeper: &Keeper, setup: Setup) -> Controller {
     let (jobs, sightings) = wiring.runs();
     let job = JobProvider::new(
         setup.clients.reader(),
         Arc::clone(&setup.writer),
         jobs,
         sightings,
-        setup.lease_clock.clone(),
+        setup.lease_clock,
     );
-    let controller = wiring.controller(Deps {
+    wiring.controller(Deps {
         gate: setup.gate,
         quarantine: setup.quarantine,
         reader: setup.clients.reader(),
@@ -67,25 +120,10 @@ pub async fn run(
         wall: setup.wall,
         providers: Providers::new(job, setup.simulated),
         may_create: setup.may_create,
+        recovery: keeper.recovery(),
         events: setup.events,
         metrics: setup.metrics,
         orphan_retention: setup.orphan_retention,
         concurrency: setup.concurrency,
-    });
-    // Dropped, and so ended, when this function returns.
-    let _watches = wiring.follow(&setup.clients, &setup.namespaces);
-    let work = async {
-        // Nothing is decided from half a list: what is missing would look deleted.
-        wiring.wait_ready().await;
-        ready(&controller);
-        controller.run().await;
-    };
-    let mut work = std::pin::pin!(work);
-    tokio::select! {
-        () = &mut work => return,
-        () = stop => controller.stop(),
-    }
-    if controller.is_working() {
-        work.await; // ends when the passes under way have ended
-    }
+    })
 }

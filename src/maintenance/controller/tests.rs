@@ -1,5 +1,7 @@
 //! Single passes against a small API server, with caches that hold what each test puts into them.
 
+mod takeover;
+
 use http::Method;
 use serde_json::{Value, json};
 
@@ -70,6 +72,7 @@ impl Scene {
             wall,
             providers: Providers::new(job, None),
             may_create: Arc::new(|| Ok(())),
+            recovery: Recovery::new(Arc::clone(&metrics)),
             events,
             metrics,
             orphan_retention: Duration::from_secs(3600),

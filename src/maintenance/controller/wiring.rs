@@ -7,7 +7,8 @@ use kube::ResourceExt as _;
 use tokio::task::JoinSet;
 
 use super::{
-    Controller, Deps, Key, Memory, backoff, lock, occurrence::orphan_key, schedule::index_key,
+    Controller, Deps, Key, Memory, backoff, census::Census, lock, occurrence::orphan_key,
+    schedule::index_key,
 };
 use crate::{
     api::{LABEL_PARENT_UID, MaintenanceOccurrence, MaintenanceSchedule},
@@ -28,6 +29,7 @@ pub struct Wiring {
     pods: Cache<Pod>,
     queue: Queue<Key>,
     sightings: Sightings,
+    census: Census,
     memory: Arc<Mutex<Memory>>,
 }
 
@@ -37,12 +39,14 @@ impl Wiring {
         let queue = Queue::new();
         let sightings = Sightings::new();
         let memory: Arc<Mutex<Memory>> = Arc::default();
+        let census = Census::new(Arc::clone(metrics));
         let watching = |kind| (kind, events.clone(), Arc::clone(metrics));
         let schedules = Cache::new(
             |_: &MaintenanceSchedule| None,
             Watching::new(watching("MaintenanceSchedule"), {
-                let queue = queue.clone();
+                let (queue, census) = (queue.clone(), census.clone());
                 move |change: &Change<'_, MaintenanceSchedule>| {
+                    census.schedule(change);
                     queue.add(Key::Schedule(change.key.clone()));
                 }
             }),
@@ -51,7 +55,9 @@ impl Wiring {
             |o: &MaintenanceOccurrence| Some(index_key(&schedule_key(o))),
             Watching::new(watching("MaintenanceOccurrence"), {
                 let (queue, memory) = (queue.clone(), Arc::clone(&memory));
+                let census = census.clone();
                 move |change: &Change<'_, MaintenanceOccurrence>| {
+                    census.occurrence(change);
                     occurrence_changed(&queue, &memory, change);
                 }
             }),
@@ -77,7 +83,7 @@ impl Wiring {
                 }
             }),
         );
-        Self { schedules, occurrences, jobs, pods, queue, sightings, memory }
+        Self { schedules, occurrences, jobs, pods, queue, sightings, census, memory }
     }
 
     /// The cache of Jobs, and what was seen of Jobs and pods: the Job provider reads them.
@@ -92,6 +98,7 @@ impl Wiring {
             schedules: self.schedules.clone(),
             occurrences: self.occurrences.clone(),
             queue: self.queue.clone(),
+            census: self.census.clone(),
             backoff: backoff(),
             memory: Arc::clone(&self.memory),
             working: Arc::default(),

@@ -11,6 +11,9 @@ use crate::{
     providers::{ProviderError, RunStatus, Waiting},
 };
 
+/// Reason of an attempt whose Job or pod someone else removes.
+const GOING_AWAY: &str = "GoingAway";
+
 impl View<'_> {
     pub(super) fn follow(&self, attempt: &Attempt) -> Decision {
         if let Some(decision) = self.resolve(attempt) {
@@ -136,11 +139,15 @@ impl View<'_> {
         let mut status = self.status.clone();
         let mut reason = status.reason.clone().unwrap_or_default();
         let mut message = status.message.clone().unwrap_or_default();
+        if self.state == OccurrenceState::Unresolved {
+            (reason, message) = ("Released".to_owned(), String::new());
+        }
         let base = attempt.released_time.or(attempt.prepared_time).map_or(self.now, |t| t.0);
         if let Some(last) = status.attempts.last_mut() {
             if pod.is_some() {
                 last.pod = pod.cloned();
             }
+            last.outcome = None; // a definite answer: it is not unknown any more
             let slow = self.now.duration_since(base) >= RECORD_RELEASE_AFTER;
             if last.released_time.is_none() && slow {
                 last.released_time = Some(Time::new(self.now));
@@ -167,6 +174,16 @@ impl View<'_> {
     pub(super) fn going_away(&self, attempt: &Attempt) -> Decision {
         if attempt.stop_requested_time.is_some() && !self.snapshot.cancelled {
             return self.stop(attempt, "Stopped", "stopping was requested");
+        }
+        let acts = matches!(self.state, OccurrenceState::Starting | OccurrenceState::Running);
+        let told = self.status.reason.as_deref() == Some(GOING_AWAY);
+        if attempt.stop_requested_time.is_none() && acts && !told {
+            // The wait for the proof of its end may be a minute: whoever looks sees why.
+            let message = "what runs it is being deleted by someone else, or is gone; the outcome \
+                           is recorded once it is certain that nothing of it acts any more";
+            return self
+                .move_to(self.status.clone(), self.state, GOING_AWAY, message)
+                .wake_at(self.after(WATCHFUL_INTERVAL));
         }
         self.cancelling(attempt).wake_at(self.after(WATCHFUL_INTERVAL))
     }

@@ -21,7 +21,10 @@ use crate::{
 /// How long preparing is tried while the API server refuses, when there is no deadline.
 const PREPARE_PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 /// How long a provider that gives no answer is asked before the attempt is Unresolved.
-pub const UNREACHABLE_PATIENCE: SignedDuration = SignedDuration::from_secs(60);
+pub const UNREACHABLE_PATIENCE: SignedDuration =
+    SignedDuration::from_secs(UNREACHABLE_TIME.as_secs().cast_signed());
+/// The same, for whoever waits.
+pub const UNREACHABLE_TIME: std::time::Duration = std::time::Duration::from_secs(60);
 /// How often an attempt whose end nobody knows is asked about again.
 const UNRESOLVED_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
 /// How often a run that is being stopped, or that was released and not seen started, is looked at.
@@ -37,10 +40,13 @@ const MAX_DISRUPTIONS: usize = 5;
 pub const MAX_ATTEMPTS: usize = 64;
 
 mod follow;
+mod ignored;
 mod outcome;
 mod person;
 pub mod standing;
 mod start;
+
+pub use ignored::is_about_ignored;
 
 /// How the occurrence stands with its schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +94,9 @@ pub struct Snapshot {
     pub unreachable_since: Option<Timestamp>,
     /// Whether this pass already asked the provider to cancel.
     pub cancelled: bool,
+    /// The newest generation of which people were told that something in it is ignored, as far as
+    /// this process knows.
+    pub told: Option<i64>,
     /// Whether the wall clock agrees with the API server's. If not, nothing ends or starts because
     /// of a time.
     pub trust_clock: bool,
@@ -168,13 +177,9 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
     if snapshot.occurrence.metadata.deletion_timestamp.is_some() {
         return Decision::wait(); // deletion is a cancel; what is left is stopped by its parent's uid
     }
-    if view.state.is_terminal() {
-        return view.after_the_end();
-    }
-    match view.open_attempt() {
-        Some(attempt) => view.follow(attempt),
-        None => view.begin(),
-    }
+    let mut decision = view.next();
+    decision.notes.extend(view.ignored());
+    decision
 }
 
 /// The identity of the occurrence for systems outside the cluster.
@@ -202,6 +207,16 @@ impl<'a> View<'a> {
         let status = snapshot.occurrence.status.clone().unwrap_or_default();
         let state = status.state.unwrap_or(OccurrenceState::Pending);
         Self { snapshot, status, state, now }
+    }
+
+    fn next(&self) -> Decision {
+        if self.state.is_terminal() {
+            return self.after_the_end();
+        }
+        match self.open_attempt() {
+            Some(attempt) => self.follow(attempt),
+            None => self.begin(),
+        }
     }
 
     fn sealed(&self) -> bool {
@@ -318,3 +333,5 @@ fn end_event(state: OccurrenceState) -> &'static str {
 mod tests;
 #[cfg(test)]
 mod tests_ends;
+#[cfg(test)]
+mod tests_person;

@@ -16,6 +16,11 @@ use crate::{
     retry,
 };
 
+/// Reason of an attempt that a person wants repeated; it is charged to no budget.
+pub(super) const RETRY_REQUESTED: &str = "RetryRequested";
+/// Reason of an attempt that is stopped because its outcome is unknown and it may be repeated.
+const OUTCOME_UNKNOWN: &str = "OutcomeUnknown";
+
 impl View<'_> {
     /// It was asked to stop, and can no longer act.
     pub(super) fn stopped(
@@ -25,6 +30,9 @@ impl View<'_> {
         completed: Option<Timestamp>,
     ) -> Decision {
         let reason = attempt.stop_reason.clone().unwrap_or_else(|| "CancelRequested".to_owned());
+        if reason == OUTCOME_UNKNOWN {
+            return self.repeat_read(attempt, started, completed);
+        }
         let (outcome, state, message) = match reason.as_str() {
             // The message of the stop says what limit it was, and what kept it from starting.
             "NeverStarted" | "DeadlineExceeded" => (
@@ -60,6 +68,18 @@ impl View<'_> {
         if attempt.stop_requested_time.is_some() {
             return self.stopped(attempt, started, completed);
         }
+        self.retry_or_fail(attempt, started, completed, reason, message, class)
+    }
+
+    fn retry_or_fail(
+        &self,
+        attempt: &Attempt,
+        started: Option<Timestamp>,
+        completed: Option<Timestamp>,
+        reason: &str,
+        message: &str,
+        class: FailureClass,
+    ) -> Decision {
         let mut status = self.close(AttemptOutcome::Failed, started, completed, reason);
         if self.snapshot.occurrence.spec.cancel {
             return self.end_with(status, OccurrenceState::Cancelled, "CancelRequested", message);
@@ -93,17 +113,31 @@ impl View<'_> {
         if attempt.stop_requested_time.is_some() && !self.snapshot.cancelled {
             return self.stop(attempt, reason, message);
         }
-        if self.class() == ActionClass::ReadOnly && attempt.stop_requested_time.is_none() {
-            let mut status = self.close(AttemptOutcome::Unknown, None, None, reason);
-            if let Some(last) = status.attempts.last_mut() {
-                // A read may be repeated: the attempt is over for us, whatever became of it.
-                last.outcome = Some(AttemptOutcome::Failed);
-            }
-            if may_retry(&status, reason, FailureClass::Transient).is_ok() {
-                return self.failed(attempt, None, None, reason, message, FailureClass::Transient);
-            }
+        if attempt.stop_reason.as_deref() == Some(OUTCOME_UNKNOWN) {
+            return self.repeat_read(attempt, None, None); // as far as the provider can
+        }
+        if self.class() == ActionClass::ReadOnly && self.may_repeat_read(attempt) {
+            return self.stop(attempt, OUTCOME_UNKNOWN, message);
         }
         self.unresolved(reason, message)
+    }
+
+    /// A read may be repeated, whatever became of it; what is left of it is stopped first.
+    fn may_repeat_read(&self, attempt: &Attempt) -> bool {
+        let closed = self.close(AttemptOutcome::Failed, None, None, OUTCOME_UNKNOWN);
+        attempt.stop_requested_time.is_none()
+            && may_retry(&closed, OUTCOME_UNKNOWN, FailureClass::Transient).is_ok()
+    }
+
+    fn repeat_read(
+        &self,
+        attempt: &Attempt,
+        started: Option<Timestamp>,
+        completed: Option<Timestamp>,
+    ) -> Decision {
+        let message = "nobody knows how it ended; it only reads, so it is repeated";
+        let class = FailureClass::Transient;
+        self.retry_or_fail(attempt, started, completed, OUTCOME_UNKNOWN, message, class)
     }
 
     pub(super) fn unreachable(&self, attempt: &Attempt, why: &str) -> Decision {
@@ -115,8 +149,10 @@ impl View<'_> {
         }
         let tries = u32::try_from(waited.as_secs().max(0) / 2).unwrap_or(0) + 1;
         let delay = retry::delay(&retry::PROVIDER, &key, tries);
+        let patience_ends = since.checked_add(UNREACHABLE_PATIENCE).ok();
         Decision::wait()
             .wake_at(self.after(SignedDuration::try_from(delay).unwrap_or(WATCHFUL_INTERVAL)))
+            .wake_at(patience_ends.filter(|end| *end > self.now))
     }
 
     pub(super) fn unresolved(&self, reason: &str, message: &str) -> Decision {
@@ -158,7 +194,9 @@ fn may_retry(
         |r: &str| status.attempts.iter().filter(|a| a.reason.as_deref() == Some(r)).count();
     let disruptions = |a: &&Attempt| a.reason.as_deref().is_some_and(is_disruption);
     let limit = status.run.as_ref().map_or(1, RunSpec::maintenance_attempts);
-    let used = status.attempts.len() - status.attempts.iter().filter(disruptions).count();
+    let asked_for = |a: &&Attempt| a.reason.as_deref() == Some(RETRY_REQUESTED);
+    let charged = |a: &&Attempt| !disruptions(a) && !asked_for(a);
+    let used = status.attempts.iter().filter(charged).count();
     match class {
         FailureClass::Disruption
             if status.attempts.iter().filter(disruptions).count() <= MAX_DISRUPTIONS

@@ -46,6 +46,7 @@ impl Driver {
                 answer: None,
                 unreachable_since: None,
                 cancelled: false,
+                told: None,
                 trust_clock: true,
                 fence: fence(),
             },

@@ -52,6 +52,17 @@ fn cancel_records_the_wish_before_it_stops_anything() {
 }
 
 #[test]
+fn a_run_that_someone_else_removes_says_so_while_its_end_is_awaited() {
+    let mut driver = Driver::fenced().running();
+    driver.answer(RunStatus::Stopping);
+    assert_eq!(driver.outcome(), (OccurrenceState::Running, "GoingAway"));
+    assert!(driver.status().message.as_deref().unwrap().contains("deleted by someone else"));
+    assert_eq!(driver.answer(RunStatus::Stopping), Step::Wait, "it is said once");
+    driver.answer(RunStatus::Absent);
+    assert_eq!(driver.outcome(), (OccurrenceState::Failed, "Deleted"));
+}
+
+#[test]
 fn a_new_leader_seals_before_it_stops_what_its_predecessor_wanted_stopped() {
     let mut driver = Driver::fenced().running();
     driver.cancel();
@@ -174,7 +185,13 @@ fn unknown_outcomes_by_action_class() {
     }
     let run = json!({"run": {"actionClass": "ReadOnly", "maxAttempts": 2, "simulated": {}}});
     let mut read = Driver::new(&run).running();
-    read.answer(unknown("EndNotSeen"));
+    assert_eq!(
+        read.answer(unknown("EndNotSeen")),
+        Step::Cancel { attempt: 1, recorded: false },
+        "what is left of it is stopped first"
+    );
+    read.snapshot.cancelled = true;
+    read.settle();
     assert_eq!(read.outcome(), (OccurrenceState::Pending, "RetryScheduled"));
 }
 
@@ -304,10 +321,11 @@ fn a_retry_by_a_person_needs_proof_or_acceptance() {
     proven.snapshot.answer = Some(Ok(RunStatus::Absent));
     assert!(matches!(proven.settle(), Step::Prepare { attempt: 2, .. }), "beyond maxAttempts");
     let mut unproven = unresolved(false);
-    assert_eq!(unproven.settle(), Step::Wait);
+    assert_eq!(unproven.answer(unknown("EndNotSeen")), Step::Wait);
     assert_eq!(unproven.outcome().0, OccurrenceState::Unresolved);
     let mut accepted = unresolved(true);
-    assert!(matches!(accepted.settle(), Step::Prepare { attempt: 2, .. }));
+    let next = accepted.answer(unknown("EndNotSeen"));
+    assert!(matches!(next, Step::Prepare { attempt: 2, .. }), "{next:?}");
     assert_eq!(accepted.status().attempts.len(), 1);
 }
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::api::rules::{
     CANCEL_RULE, FENCE_RULE, ID_RULE, IDENTITY_RULE, INSTANT_RULE, NAME_RULE, NO_ZONE_RULE,
     ONE_PROVIDER_RULE, PARAMETERS_RULE, RUN_RULE, SCHEDULE_NAME_RULE, TERMINAL_RULE,
+    TRACE_FINAL_RULE, TRACE_NAME_RULE, TRACE_SPEC_RULE, TRACE_TERM_RULE,
 };
 
 /// Whether a rule holds for a value in place of an old one. A rule that compares with the old value
@@ -37,7 +38,7 @@ impl Twin {
 }
 
 /// Every rule.
-pub(super) const ALL: [(&str, Twin); 13] = [
+pub(super) const ALL: [(&str, Twin); 17] = [
     ("true", Twin::Of(|_| true)),
     (NAME_RULE, Twin::Of(name_is_identity)),
     (SCHEDULE_NAME_RULE, Twin::Of(schedule_name_is_short)),
@@ -51,6 +52,10 @@ pub(super) const ALL: [(&str, Twin); 13] = [
     (CANCEL_RULE, Twin::Transition(cancel_stands)),
     (ID_RULE, Twin::Transition(id_stands)),
     (TERMINAL_RULE, Twin::Transition(terminal_stands)),
+    (TRACE_NAME_RULE, Twin::Of(trace_name_is_term)),
+    (TRACE_SPEC_RULE, Twin::Transition(|new, old| unchanged(new, old, &["spec"]))),
+    (TRACE_TERM_RULE, Twin::Of(trace_is_of_its_term)),
+    (TRACE_FINAL_RULE, Twin::Transition(completed_trace_stands)),
 ];
 
 fn str_of(value: &Value) -> &str {
@@ -141,4 +146,22 @@ fn terminal_stands(new: &Value, old: &Value) -> bool {
     let terminal = ["Succeeded", "Failed", "Cancelled", "Skipped", "Superseded"];
     !state.is_some_and(|state| terminal.contains(&state))
         || ["state", "reason", "result"].iter().all(|field| unchanged(new, old, &["status", field]))
+}
+
+fn trace_name_is_term(trace: &Value) -> bool {
+    let (name, spec) = (str_of(&trace["metadata"]["name"]), &trace["spec"]);
+    let after = name.strip_prefix(str_of(&spec["leaseName"]));
+    let Some(number) = after.and_then(|after| after.strip_prefix('-')) else { return false };
+    let written_once = (1..=18).contains(&number.len())
+        && !number.starts_with('0')
+        && number.bytes().all(|sign| sign.is_ascii_digit());
+    written_once && number.parse().ok() == spec["epoch"].as_i64()
+}
+
+fn trace_is_of_its_term(trace: &Value) -> bool {
+    at(trace, &["status", "fence", "epoch"]).is_none_or(|epoch| *epoch == trace["spec"]["epoch"])
+}
+
+fn completed_trace_stands(new: &Value, old: &Value) -> bool {
+    at(old, &["status", "completionTime"]).is_none() || unchanged(new, old, &["status"])
 }

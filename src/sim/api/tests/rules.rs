@@ -39,6 +39,29 @@ fn set(object: &mut Value, path: &str, value: &Value) {
 /// Fields and what they may become; null takes one away.
 fn edits(kind: Kind) -> Vec<(&'static str, Vec<Value>)> {
     let fence = |epoch: i64, nonce: &str| json!({"epoch": epoch, "nonce": nonce});
+    if kind == Kind::RecoveryTrace {
+        return vec![
+            ("/status", vec![json!(null), json!({}), json!({"fence": fence(100, "a")})]),
+            ("/status/fence", vec![json!(null), fence(99, "a"), fence(100, "b"), fence(101, "b")]),
+            ("/status/completionTime", vec![json!(null), json!("2026-11-29T02:00:00Z")]),
+            ("/status/resumed", vec![json!(null), json!(0), json!(1)]),
+            (
+                "/metadata/name",
+                vec![
+                    json!("punctual-100"),
+                    json!("punctual-101"),
+                    json!("x"),
+                    json!("punctual-0100"),
+                    json!("punctual-1x"),
+                    json!("punctual"),
+                    json!("other-100"),
+                ],
+            ),
+            ("/spec/epoch", vec![json!(100), json!(101)]),
+            ("/spec/leaseName", vec![json!("punctual"), json!("other")]),
+            ("/spec/formerHolder", vec![json!(null), json!("r1/y")]),
+        ];
+    }
     let long = "x".repeat(8190);
     let run = json!({"actionClass": "Fenced", "maxAttempts": 1, "simulated": {}, "parameters": {"a": "b"}});
     let mut edits = vec![
@@ -121,6 +144,14 @@ fn edits(kind: Kind) -> Vec<(&'static str, Vec<Value>)> {
     edits
 }
 
+fn trace() -> Value {
+    json!({
+        "apiVersion": "punctual.dev/v1alpha1", "kind": "RecoveryTrace",
+        "metadata": {"name": "punctual-100"},
+        "spec": {"leaseName": "punctual", "epoch": 100, "holder": "r0/x", "gained": "First"},
+    })
+}
+
 fn edited(base: &Value, edits: &[(&str, Vec<Value>)], times: usize, dice: &mut Dice) -> Value {
     let mut object = base.clone();
     for _ in 0..times {
@@ -181,13 +212,18 @@ fn both(kind: Kind, pairs: &[(Value, Option<Value>)]) -> Vec<(Vec<String>, Vec<S
 #[test]
 fn every_twin_is_its_rule() {
     let mut asked = BTreeSet::new();
-    for kind in [Kind::MaintenanceSchedule, Kind::MaintenanceOccurrence] {
+    for kind in [Kind::MaintenanceSchedule, Kind::MaintenanceOccurrence, Kind::RecoveryTrace] {
         let mut known = BTreeMap::new();
         messages(&schema(kind), &mut known);
-        let mut base =
-            if kind == Kind::MaintenanceSchedule { schedule("nightly") } else { occurrence() };
+        let mut base = match kind {
+            Kind::MaintenanceSchedule => schedule("nightly"),
+            Kind::RecoveryTrace => trace(),
+            _ => occurrence(),
+        };
         base["status"] = json!({"fence": {"epoch": 100, "nonce": "a"}});
-        base["spec"]["run"] = json!({"simulated": {}});
+        if kind != Kind::RecoveryTrace {
+            base["spec"]["run"] = json!({"simulated": {}});
+        }
         let edits = edits(kind);
         let mut dice = Dice(7);
         let mut pairs = Vec::new();
