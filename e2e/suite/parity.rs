@@ -67,15 +67,16 @@ fn difference(step: &Step, real: &Outcome, model: &Outcome) -> Option<String> {
     if real == model {
         return None;
     }
-    let mut text = format!("{}: {} {} {}", step.what, step.method, step.path, step.query);
-    let mut line = |what: &str, real: String, model: String| {
-        if real != model {
-            text.push_str(&format!("\n  {what}\n    real  {real}\n    model {model}"));
-        }
-    };
-    line("code", real.code.to_string(), model.code.to_string());
-    line("moved", real.moved.to_string(), model.moved.to_string());
-    line("answer", real.answer.to_string(), model.answer.to_string());
-    line("stored", real.stored.to_string(), model.stored.to_string());
-    Some(text)
+    let parts = [
+        ("code", real.code.to_string(), model.code.to_string()),
+        ("moved", real.moved.to_string(), model.moved.to_string()),
+        ("answer", real.answer.to_string(), model.answer.to_string()),
+        ("stored", real.stored.to_string(), model.stored.to_string()),
+    ];
+    let lines = parts
+        .into_iter()
+        .filter(|(_, real, model)| real != model)
+        .map(|(what, real, model)| format!("\n  {what}\n    real  {real}\n    model {model}"));
+    let Step { what, method, path, query, .. } = step;
+    Some(format!("{what}: {method} {path} {query}{}", lines.collect::<String>()))
 }

@@ -251,13 +251,9 @@ fn is_empty(value: &Value) -> bool {
 
 /// Percent-encodes a token for a query.
 fn encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
+    let sign = |byte: u8| match byte {
+        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(sign).collect()
 }

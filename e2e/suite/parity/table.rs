@@ -16,6 +16,7 @@ pub const MERGE: &str = "application/merge-patch+json";
 
 pub const SCHEDULES: &str = "/apis/punctual.dev/v1alpha1/namespaces/{ns}/maintenanceschedules";
 pub const OCCURRENCES: &str = "/apis/punctual.dev/v1alpha1/namespaces/{ns}/maintenanceoccurrences";
+pub const TRACES: &str = "/apis/punctual.dev/v1alpha1/namespaces/{ns}/recoverytraces";
 pub const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases";
 pub const JOBS: &str = "/apis/batch/v1/namespaces/{ns}/jobs";
 pub const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/{ns}/events";
@@ -95,7 +96,8 @@ impl Step {
 
     /// Whether it is about a whole kind.
     pub fn is_collection(&self) -> bool {
-        let plurals = [SCHEDULES, OCCURRENCES, LEASES, JOBS, EVENTS, PODS, NODES, NAMESPACES, CRDS];
+        let plurals =
+            [SCHEDULES, OCCURRENCES, TRACES, LEASES, JOBS, EVENTS, PODS, NODES, NAMESPACES, CRDS];
         let plural = self.path.rsplit('/').next().unwrap_or_default();
         plurals.iter().any(|known| known.ends_with(&format!("/{plural}")))
     }

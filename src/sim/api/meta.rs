@@ -99,10 +99,10 @@ pub(super) fn begin(key: &Key, object: &mut Value, uid: &str, now: Timestamp) {
 
 /// Why the metadata of a new object are refused.
 pub(super) fn check(key: &Key) -> Vec<Cause> {
+    static NAME: OnceLock<Regex> = OnceLock::new();
     if key.name.is_empty() {
         return vec![Cause::required("metadata.name", "name or generateName is required")];
     }
-    static NAME: OnceLock<Regex> = OnceLock::new();
     let name = NAME.get_or_init(|| {
         Regex::new(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
             .expect("the literal pattern is a regular expression")

@@ -81,9 +81,13 @@ impl Model {
         model
     }
 
-    /// Installs the CRDs of this program.
+    /// Installs the CRDs of this program that are not there.
     pub fn install_crds(&self) {
         for crd in api::crds() {
+            let name = crd.metadata.name.clone().unwrap_or_default();
+            if self.get(&Key::new(Kind::CustomResourceDefinition, "", name)).is_some() {
+                continue;
+            }
             let manifest = serde_json::to_value(crd).expect("a CRD is always JSON");
             let installed = self.install(&manifest);
             // The rules of all CRDs of this program have twins; a test holds them to it.

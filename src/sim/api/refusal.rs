@@ -73,7 +73,7 @@ pub struct Refusal {
     pub retry_after_secs: Option<u32>,
     /// A token with which an expired list can go on, inconsistently.
     pub continue_token: Option<String>,
-    about: Option<About>,
+    about: Option<Box<About>>,
 }
 
 /// What the server says that a refusal is about.
@@ -121,7 +121,7 @@ impl Refusal {
     }
 
     fn about(mut self, about: About) -> Self {
-        self.about = Some(about);
+        self.about = Some(Box::new(about));
         self
     }
 
@@ -274,7 +274,8 @@ impl Refusal {
     /// The body of the answer.
     pub fn status(&self) -> Value {
         let mut details = Map::new();
-        if let Some(About { group, word, name }) = &self.about {
+        if let Some(about) = &self.about {
+            let About { group, word, name } = &**about;
             for (field, text) in [("name", name.as_str()), ("group", group), ("kind", word)] {
                 if !text.is_empty() {
                     details.insert(field.into(), text.into());

@@ -33,6 +33,7 @@ impl Type {
 
 /// One node of a schema, read once when its CRD is installed.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the schema language")]
 pub(super) struct Schema {
     pub(super) of_type: Option<Type>,
     pub(super) properties: BTreeMap<String, Schema>,
@@ -148,7 +149,9 @@ impl Schema {
             }
             Value::Array(items) => {
                 if let Some(inner) = &self.items {
-                    items.iter_mut().for_each(|item| inner.fill(item));
+                    for item in items {
+                        inner.fill(item);
+                    }
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

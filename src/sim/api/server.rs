@@ -23,7 +23,7 @@ use super::{
     select::Selector,
     store::{Objects, to_bytes},
     watch::{self, Wanted},
-    write::Outcome,
+    write::{NOT_SERVED, Outcome},
 };
 use crate::sim::Kind;
 
@@ -130,8 +130,9 @@ impl Server {
 
     /// The answer that says no, with the server's clock in it.
     pub fn refuse(&self, refusal: &Refusal) -> Response<Body> {
-        let body = if refusal.message == "404 page not found" {
-            Bytes::from_static(b"404 page not found\n")
+        // A path that leads nowhere is answered before anybody speaks of objects.
+        let body = if refusal.message == NOT_SERVED {
+            Bytes::from(format!("{NOT_SERVED}\n"))
         } else {
             to_bytes(&refusal.status())
         };

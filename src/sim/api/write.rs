@@ -145,27 +145,13 @@ impl Store {
             let refuse = if going { Refusal::still_deleting } else { Refusal::already_exists };
             return Err(refuse(key));
         }
-        let crd = self.read_crd(key, &object)?;
+        let crd = read_crd(key, &object)?;
         if dry_run {
             return Ok(Outcome::Created(Self::unstored(object)));
         }
         self.use_uid();
         self.customs.extend(crd);
         Ok(Outcome::Created(self.put(writer, key, Subresource::Main, object)))
-    }
-
-    /// What a CRD defines, if the object is one.
-    fn read_crd(&self, key: &Key, object: &Value) -> Result<Option<(Kind, Arc<Custom>)>, Refusal> {
-        if key.kind != Kind::CustomResourceDefinition {
-            return Ok(None);
-        }
-        match Custom::read(object) {
-            Ok(read) => Ok(read.map(|(kind, custom)| (kind, Arc::new(custom)))),
-            Err(why) => {
-                let cause = Cause::of("FieldValueInvalid", "spec.versions", why);
-                Err(Refusal::invalid(key, vec![cause]))
-            }
-        }
     }
 
     /// Whether the namespace of a new object exists and stays.
@@ -204,7 +190,7 @@ impl Store {
         if new == *old.object {
             return Ok(Outcome::Updated(old));
         }
-        let crd = self.read_crd(key, &new)?;
+        let crd = read_crd(key, &new)?;
         if dry_run {
             return Ok(Outcome::Updated(Self::unstored(new)));
         }
@@ -264,9 +250,26 @@ impl Store {
     }
 }
 
+/// What a CRD defines, if the object is one.
+fn read_crd(key: &Key, object: &Value) -> Result<Option<(Kind, Arc<Custom>)>, Refusal> {
+    if key.kind != Kind::CustomResourceDefinition {
+        return Ok(None);
+    }
+    match Custom::read(object) {
+        Ok(read) => Ok(read.map(|(kind, custom)| (kind, Arc::new(custom)))),
+        Err(why) => {
+            let cause = Cause::of("FieldValueInvalid", "spec.versions", why);
+            Err(Refusal::invalid(key, vec![cause]))
+        }
+    }
+}
+
+/// The answer, as plain text, to a path that leads nowhere.
+pub(super) const NOT_SERVED: &str = "404 page not found";
+
 /// 404 of a path that leads nowhere.
 pub(super) fn not_served() -> Refusal {
-    Refusal::new(404, "NotFound", "404 page not found")
+    Refusal::new(404, "NotFound", NOT_SERVED)
 }
 
 /// Reads an object: what is unknown is dropped, what is absent filled in.

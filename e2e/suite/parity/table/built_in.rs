@@ -45,6 +45,7 @@ fn leases() -> Vec<Step> {
                 "metadata": {"name": "unheld"}, "spec": {"unknown": 1},
             }),
         ),
+        get("read a Lease", LEASES, "l"),
         put("renew", LEASES, "l", renewed.clone()),
         put("renew by the same", LEASES, "l", renewed),
         put("renew an old version", LEASES, "l", at("{uid}", "{old-rv}")),
@@ -328,6 +329,7 @@ fn pods() -> Vec<Step> {
     let steps = vec![
         post("create a pod", PODS, pod("p", "n")),
         post("create a pod on no node", PODS, pod("q", "")),
+        get("read a pod", PODS, "p"),
         patch("a pod runs", PODS, "p/status", running),
         delete("delete a pod", PODS, "p", Value::Null),
         delete("delete the pod again", PODS, "p", Value::Null),
@@ -351,6 +353,7 @@ fn others() -> Vec<Step> {
     let second = SCHEDULES.replace("{ns}", "second-{ns}");
     let steps = vec![
         post("create a node", NODES, node),
+        get("read a node", NODES, "n-{ns}"),
         patch("a node is ready", NODES, "n-{ns}/status", json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}})),
         delete("delete a node", NODES, "n-{ns}", Value::Null),
         get("read a CRD", CRDS, crd),

@@ -3,12 +3,22 @@
 use serde_json::{Value, json};
 
 use super::{
-    Compare, JSON, OCCURRENCES, SCHEDULES, Step, at_version, delete, get, patch, post, put, with,
+    Compare, JSON, OCCURRENCES, SCHEDULES, Step, TRACES, at_version, delete, get, patch, post, put,
+    with,
 };
 
 pub(super) fn steps() -> Vec<Step> {
-    [creation(), refused_fields(), replacing(), fence(), patching(), occurrences(), deletion()]
-        .concat()
+    [
+        creation(),
+        refused_fields(),
+        replacing(),
+        fence(),
+        patching(),
+        occurrences(),
+        deletion(),
+        traces(),
+    ]
+    .concat()
 }
 
 fn schedule() -> Value {
@@ -469,5 +479,58 @@ fn deletion() -> Vec<Step> {
             conditions("{uid}", "{rv}"),
         )
         .dry(),
+    ]
+}
+
+fn traces() -> Vec<Step> {
+    let trace = json!({
+        "apiVersion": "punctual.dev/v1alpha1", "kind": "RecoveryTrace",
+        "metadata": {"name": "punctual-100", "namespace": "{ns}"},
+        "spec": {"leaseName": "punctual", "epoch": 100, "holder": "r0/x", "gained": "First"},
+    });
+    let name = |name: &str| with(&trace, [("/metadata/name", name.into())]);
+    let state = |what, status: Value| {
+        let body = with(&trace, [("/status", status), ("/metadata", at_version("punctual-100"))]);
+        put(what, TRACES, "punctual-100/status", body)
+    };
+    let fence = |epoch: i64| json!({"epoch": epoch, "nonce": "a"});
+    let done = json!({"fence": fence(100), "completionTime": "2026-11-29T02:00:00Z", "resumed": 1});
+    let later = with(&done, [("/resumed", json!(2))]);
+    vec![
+        post("a trace of another term", TRACES, name("punctual-101")),
+        post("a trace of no term", TRACES, name("punctual-0100")),
+        post("a trace of another Lease", TRACES, name("other-100")),
+        post("create a trace", TRACES, trace.clone()),
+        post("create the trace twice", TRACES, trace.clone()),
+        get("read a trace", TRACES, "punctual-100"),
+        patch(
+            "a trace of another holder",
+            TRACES,
+            "punctual-100",
+            json!({"spec": {"holder": "r1/y"}}),
+        ),
+        patch(
+            "a trace of a former holder",
+            TRACES,
+            "punctual-100",
+            json!({"spec": {"formerHolder": "r1/y"}}),
+        ),
+        state("a fence of another term", json!({"fence": fence(101)})),
+        state("seal a trace", json!({"fence": fence(100)})),
+        state("dry run of an older term", json!({"fence": fence(99)})).dry(),
+        state("complete a trace", done.clone()),
+        state("complete it again", done),
+        state("complete it otherwise", later),
+        get("list traces", TRACES, ""),
+        get("list traces of a label", TRACES, "").query("labelSelector=a"),
+        delete(
+            "delete a trace",
+            TRACES,
+            "punctual-100",
+            json!({
+                "propagationPolicy": "Background",
+                "preconditions": {"uid": "{uid}", "resourceVersion": "{rv}"},
+            }),
+        ),
     ]
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Compare, JOBS, LEASES, OCCURRENCES, PODS, SCHEDULES, Step, get, patch, post};
+use super::{Compare, JOBS, LEASES, OCCURRENCES, PODS, SCHEDULES, Step, TRACES, get, patch, post};
 
 pub(super) fn steps() -> Vec<Step> {
     [made(), lists(), watches(), pages()].concat()
@@ -47,6 +47,7 @@ fn lists() -> Vec<Step> {
             .compare(Compare::NotTheMessage),
         list("list Leases", LEASES, "fieldSelector=metadata.name%3Dl"),
         list("list Jobs of a parent", JOBS, "labelSelector=punctual.dev/parent-uid%3Dp"),
+        list("list occurrences", OCCURRENCES, ""),
         list("list no pods", PODS, "labelSelector=job-name%3Dj"),
         list("list a kind that is not", "/apis/punctual.dev/v1alpha1/namespaces/{ns}/nothings", "")
             .compare(Compare::NotTheMessage),
@@ -71,6 +72,11 @@ fn watches() -> Vec<Step> {
             "resourceVersion=0&fieldSelector=metadata.name%3Ds2",
         ),
         watch("watch from before", SCHEDULES, "resourceVersion=1").compacted(),
+        watch("watch occurrences", OCCURRENCES, "allowWatchBookmarks=true"),
+        watch("watch traces", TRACES, "allowWatchBookmarks=true"),
+        watch("watch schedules", SCHEDULES, "allowWatchBookmarks=true"),
+        watch("watch Jobs of the operator", JOBS, "labelSelector=punctual.dev/parent-uid"),
+        watch("watch pods of the operator", PODS, "labelSelector=punctual.dev/parent-uid"),
         watch("watch one Lease", LEASES, "fieldSelector=metadata.name%3Dl"),
         patch("a label goes", SCHEDULES, "s1", json!({"metadata": {"labels": {"app": "w"}}})),
     ]

@@ -5,20 +5,23 @@ use std::{pin::pin, time::Duration};
 use futures::{Stream, TryStreamExt as _};
 use kube::{
     Api,
-    api::{ListParams, WatchEvent, WatchParams},
+    api::{ListParams, PostParams, WatchEvent, WatchParams},
     core::DynamicObject,
 };
 use tokio::time::{Instant, timeout};
 
 use super::*;
-use crate::{api::MaintenanceSchedule, sim::api::Server};
+use crate::{
+    api::MaintenanceSchedule,
+    sim::api::{Deletion, Server, Subresource},
+};
 
 fn api(server: &Server) -> Api<MaintenanceSchedule> {
     Api::namespaced(server.client("person"), "docs")
 }
 
 /// A model whose clock is the runtime's virtual time.
-async fn live_model() -> Model {
+fn live_model() -> Model {
     let clock = WallClock::driven("2026-11-29T01:58:30Z".parse().unwrap());
     let model = Model::new(clock.clone());
     model.install_crds();
@@ -56,7 +59,7 @@ async fn a_list_comes_in_pages_of_one_moment_until_that_is_forgotten() {
     let first = api.list(&ListParams::default().limit(2)).await.unwrap();
     assert_eq!(first.metadata.remaining_item_count, Some(3));
     create(&model, schedule("bb"));
-    model.write("person", Request::delete(&schedule_key("d"), Default::default())).unwrap();
+    model.write("person", Request::delete(&schedule_key("d"), Deletion::default())).unwrap();
     let token = first.metadata.continue_.clone().unwrap();
     let second = api.list(&ListParams::default().limit(9).continue_token(&token)).await.unwrap();
     let names: Vec<_> = second.items.iter().map(|one| one.metadata.name.clone().unwrap()).collect();
@@ -76,7 +79,7 @@ async fn a_list_comes_in_pages_of_one_moment_until_that_is_forgotten() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_shows_every_change_after_its_version_and_ends_in_time() {
-    let model = live_model().await;
+    let model = live_model();
     create(&model, schedule("a"));
     let from = model.revision().to_string();
     create(&model, schedule("b"));
@@ -86,12 +89,12 @@ async fn a_watch_shows_every_change_after_its_version_and_ends_in_time() {
     let mut events = pin!(api.watch(&params, &from).await.unwrap());
     assert_eq!(next(&mut events).await.unwrap(), "added b");
     model
-        .edit("person", &schedule_key("a"), Default::default(), |a| {
-            a["spec"]["suspend"] = true.into()
+        .edit("person", &schedule_key("a"), Subresource::Main, |a| {
+            a["spec"]["suspend"] = true.into();
         })
         .unwrap();
     assert_eq!(next(&mut events).await.unwrap(), "modified a");
-    model.write("person", Request::delete(&schedule_key("a"), Default::default())).unwrap();
+    model.write("person", Request::delete(&schedule_key("a"), Deletion::default())).unwrap();
     assert_eq!(next(&mut events).await.unwrap(), "deleted a");
     let mark = format!("bookmark {}", model.revision());
     assert_eq!(next(&mut events).await.unwrap(), mark);
@@ -139,7 +142,7 @@ async fn a_watch_from_before_the_compaction_is_told_to_list_again() {
 
 #[tokio::test(start_paused = true)]
 async fn servers_show_one_store_with_their_own_delay() {
-    let model = live_model().await;
+    let model = live_model();
     let (prompt, late) = (model.server(0), model.server(1));
     late.set_watch_lag(Duration::from_secs(3));
     let from = model.revision().to_string();
@@ -192,7 +195,7 @@ async fn objects_can_be_created_through_a_client() {
     let resource = kube::core::ApiResource::erase::<k8s_openapi::api::core::v1::Node>(&());
     let api: Api<DynamicObject> = Api::all_with(model.server(0).client("node"), &resource);
     let node = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
-    let made = api.create(&Default::default(), &node).await.unwrap();
+    let made = api.create(&PostParams::default(), &node).await.unwrap();
     assert_eq!(made.metadata.name.as_deref(), Some("n"));
     assert_eq!(model.list(Kind::Node).len(), 1);
 }
