@@ -11,6 +11,7 @@ mod faults;
 mod fencing;
 mod history;
 mod jobs;
+mod parity;
 mod people;
 mod proxy;
 mod replicas;

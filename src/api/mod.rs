@@ -15,7 +15,7 @@ use kube::CustomResourceExt as _;
 mod common;
 mod occurrence;
 mod recovery_trace;
-mod rules;
+pub(crate) mod rules;
 mod run;
 mod schedule;
 mod schema;

@@ -6,6 +6,8 @@ mod notes;
 mod replica;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_recovery;
 
 pub use config::{Config, ConfigError};
 pub use replica::{Exit, Parts, StartError, run};

@@ -1,37 +1,105 @@
-//! Whole replicas against a small API server, in virtual time.
+//! Whole replicas against the model of the API server, in virtual time.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use http::Method;
+use http::{Method, Request, header};
+use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use tokio::{sync::oneshot, task::JoinHandle, time::sleep};
 
 use super::*;
 use crate::{
-    api,
     authority::{Entropy, LostReason},
-    cluster::{Clients, fake::FakeApi},
-    providers::simulated::{InProcess, SimulatedService},
+    cluster::Clients,
+    providers::simulated::InProcess,
+    sim::{
+        Key, Kind,
+        api::{Model, Refusal, Subresource},
+    },
     telemetry::{Health, Metrics},
     time::{LeaseClock, LeaseInstant, WallClock},
 };
-
-const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/ops/leases/punctual";
-const SCHEDULES: &str = "/apis/punctual.dev/v1alpha1/namespaces/docs/maintenanceschedules";
-const OCCURRENCES: &str = "/apis/punctual.dev/v1alpha1/namespaces/docs/maintenanceoccurrences";
-const TRACES: &str = "/apis/punctual.dev/v1alpha1/namespaces/ops/recoverytraces";
-/// An occurrence of the schedule `nightly`.
-const AT_TWO: &str =
-    "/apis/punctual.dev/v1alpha1/namespaces/docs/maintenanceoccurrences/nightly-202611290200";
 
 fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
+/// The way of the requests to the model: a latency, a log, refusals, and a clock in the answers.
+#[derive(Clone)]
+struct Wire {
+    model: Model,
+    shared: Arc<Mutex<Shared>>,
+}
+
+struct Shared {
+    log: Vec<Logged>,
+    /// How many dry runs of an occurrence are refused because the server is away.
+    refusals: usize,
+    date: WallClock,
+}
+
+/// A request that arrived, watches left out.
+#[derive(Debug)]
+struct Logged {
+    method: Method,
+    path: String,
+    body: Value,
+}
+
+impl Wire {
+    fn client(&self, by: &'static str) -> Client {
+        let wire = self.clone();
+        let service = tower::service_fn(move |request| {
+            let wire = wire.clone();
+            async move { Ok::<_, tower::BoxError>(wire.carry(by, request).await) }
+        });
+        Client::new(service, "default")
+    }
+
+    async fn carry(
+        &self,
+        by: &str,
+        request: Request<Body>,
+    ) -> http::Response<crate::sim::api::Body> {
+        let server = self.model.server(0);
+        if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
+            return server.serve(by, request).await;
+        }
+        sleep(Duration::from_millis(3)).await;
+        let (parts, body) = request.into_parts();
+        let bytes = body.collect_bytes().await.unwrap();
+        let refused = {
+            let mut shared = self.shared.lock().unwrap();
+            shared.log.push(Logged {
+                method: parts.method.clone(),
+                path: parts.uri.path().to_owned(),
+                body: serde_json::from_slice(&bytes).unwrap_or_default(),
+            });
+            let asked = parts.method == Method::POST && parts.uri.path().ends_with("occurrences");
+            let refused = asked && shared.refusals > 0;
+            shared.refusals -= usize::from(refused);
+            refused
+        };
+        let mut response = if refused {
+            server.refuse(&Refusal::unavailable())
+        } else {
+            server.serve(by, Request::from_parts(parts, bytes.into())).await
+        };
+        let date = jiff::fmt::rfc2822::DateTimePrinter::new()
+            .timestamp_to_rfc9110_string(&self.shared.lock().unwrap().date.now())
+            .unwrap();
+        response.headers_mut().insert(header::DATE, date.try_into().unwrap());
+        response
+    }
+}
+
 /// An API server and the true time, which every replica's clocks follow.
 struct Lab {
-    fake: FakeApi,
+    model: Model,
+    wire: Wire,
     lease_clock: LeaseClock,
     wall_clock: WallClock,
     ticker: JoinHandle<()>,
@@ -45,12 +113,13 @@ impl Drop for Lab {
 
 impl Lab {
     fn without_crds() -> Self {
-        let fake = FakeApi::new();
-        fake.set_latency(Duration::from_millis(3));
         let lease_clock = LeaseClock::driven(LeaseInstant::from_nanos(0));
         let start = "2026-11-29T01:58:30Z".parse().unwrap();
         let wall_clock = WallClock::driven(start);
-        fake.show_date(&wall_clock);
+        let model = Model::new(wall_clock.clone());
+        model.add_namespace("ops");
+        let shared = Shared { log: Vec::new(), refusals: 0, date: wall_clock.clone() };
+        let wire = Wire { model: model.clone(), shared: Arc::new(Mutex::new(shared)) };
         let (lease, wall) = (lease_clock.clone(), wall_clock.clone());
         let ticker = tokio::spawn(async move {
             let tick = Duration::from_millis(10);
@@ -60,33 +129,16 @@ impl Lab {
                 wall.set(start + tick * ticks);
             }
         });
-        Self { fake, lease_clock, wall_clock, ticker }
+        Self { model, wire, lease_clock, wall_clock, ticker }
     }
 
     fn new() -> Self {
         let lab = Self::without_crds();
-        lab.install_crds();
+        lab.model.install_crds();
         lab
     }
 
-    fn install_crds(&self) {
-        for crd in api::crds() {
-            self.fake.put(CRDS, serde_json::to_value(crd).unwrap());
-        }
-    }
-
-    /// A provider of simulated runs.
-    fn provider(&self, name: &str) -> Arc<dyn SimulatedService> {
-        let (lease, wall) = (self.lease_clock.clone(), self.wall_clock.clone());
-        Arc::new(InProcess::new(name.to_owned(), lease, wall))
-    }
-
-    /// A replica with a provider of its own, whose runs it takes into the grave.
-    fn start(&self, name: &str) -> Running {
-        self.start_with(name, &self.provider(name))
-    }
-
-    fn start_with(&self, name: &str, simulated: &Arc<dyn SimulatedService>) -> Running {
+    fn start(&self, name: &'static str) -> Running {
         let config = Config {
             replica: name.to_owned(),
             pod_uid: None,
@@ -104,13 +156,15 @@ impl Lab {
         let metrics = Arc::new(Metrics::new());
         let health = Health::new(self.lease_clock.clone(), Arc::clone(&metrics));
         let seed = name.bytes().map(u64::from).sum();
+        let simulated =
+            InProcess::new(name.to_owned(), self.lease_clock.clone(), self.wall_clock.clone());
         let parts = Parts {
-            clients: Clients::single(self.fake.client()),
+            clients: Clients::single(self.wire.client(name)),
             lease_clock: self.lease_clock.clone(),
             wall_clock: self.wall_clock.clone(),
             entropy: Entropy::seeded(seed),
             health: health.clone(),
-            simulated: Some(Arc::clone(simulated)),
+            simulated: Some(Arc::new(simulated)),
             watchdog_exit: None,
         };
         let (stop, stopped) = oneshot::channel::<()>();
@@ -125,62 +179,9 @@ impl Lab {
 
     /// The name of the replica that holds the Lease.
     fn holder(&self) -> Option<String> {
-        let lease = self.fake.stored(LEASE)?;
+        let lease = self.model.get(&lease())?;
         let holder = lease["spec"]["holderIdentity"].as_str()?;
         Some(holder.split('/').next()?.to_owned()).filter(|name| !name.is_empty())
-    }
-
-    /// A schedule of 02:00 whose runs take this long.
-    fn put_nightly(&self, seconds: u32) {
-        self.fake.put(
-            SCHEDULES,
-            json!({
-                "apiVersion": "punctual.dev/v1alpha1", "kind": "MaintenanceSchedule",
-                "metadata": {
-                    "name": "nightly", "namespace": "docs", "generation": 1,
-                    "creationTimestamp": "2026-11-29T01:58:00Z",
-                },
-                "spec": {
-                    "schedule": "0 2 * * *",
-                    "run": {"actionClass": "Fenced", "simulated": {"durationSeconds": seconds}},
-                },
-            }),
-        );
-    }
-
-    /// An occurrence of `nightly` made by hand.
-    fn put_by_hand(&self, instant: &str, status: &Value) {
-        let digits: String = instant.chars().filter(char::is_ascii_digit).take(12).collect();
-        self.fake.put(
-            OCCURRENCES,
-            json!({
-                "apiVersion": "punctual.dev/v1alpha1", "kind": "MaintenanceOccurrence",
-                "metadata": {"name": format!("nightly-{digits}"), "namespace": "docs"},
-                "spec": {"scheduleName": "nightly", "intendedTime": instant}, "status": status,
-            }),
-        );
-    }
-
-    /// Whether the occurrence of 02:00 is in this state.
-    fn at_two_is(&self, state: &str) -> bool {
-        self.fake.stored(AT_TWO).is_some_and(|o| o["status"]["state"] == state)
-    }
-
-    /// The record of the present term, if it is there.
-    fn trace(&self) -> Option<Value> {
-        let lease = self.fake.stored(LEASE)?;
-        let epoch = lease["metadata"]["annotations"]["punctual.dev/epoch"].as_str()?;
-        self.fake.stored(&format!("{TRACES}/punctual-{epoch}"))
-    }
-
-    /// The complete record of the term that this replica leads.
-    async fn trace_of(&self, name: &str) -> Value {
-        let complete = || {
-            let trace = self.trace().filter(|_| self.holder().as_deref() == Some(name))?;
-            trace["status"]["completionTime"].is_string().then_some(trace)
-        };
-        self.until(&format!("the record of {name} is complete"), || complete().is_some()).await;
-        complete().unwrap()
     }
 
     async fn until(&self, what: &str, holds: impl Fn() -> bool) {
@@ -194,13 +195,18 @@ impl Lab {
     }
 
     fn events(&self) -> Vec<Value> {
-        let posts = self.fake.log().into_iter().filter(|entry| entry.method == Method::POST);
-        posts.filter(|post| post.path.ends_with("/events")).map(|post| post.body).collect()
+        let shared = self.wire.shared.lock().unwrap();
+        let posts = shared.log.iter().filter(|entry| entry.method == Method::POST);
+        posts.filter(|post| post.path.ends_with("/events")).map(|post| post.body.clone()).collect()
     }
 
     fn told(&self, reason: &str) -> bool {
         self.events().iter().any(|event| event["reason"] == reason)
     }
+}
+
+fn lease() -> Key {
+    Key::new(Kind::Lease, "ops", "punctual")
 }
 
 struct Running {
@@ -227,10 +233,26 @@ impl Running {
 #[tokio::test(start_paused = true)]
 async fn a_leader_runs_what_is_due_and_records_the_outcome() {
     let lab = Lab::new();
-    lab.put_nightly(5);
+    lab.model
+        .install(&json!({
+            "apiVersion": "punctual.dev/v1alpha1", "kind": "MaintenanceSchedule",
+            "metadata": {
+                "name": "nightly", "namespace": "docs",
+                "creationTimestamp": "2026-11-29T01:58:00Z",
+            },
+            "spec": {
+                "schedule": "0 2 * * *",
+                "run": {"actionClass": "Fenced", "simulated": {"durationSeconds": 5}},
+            },
+        }))
+        .unwrap();
     let replica = lab.start("r0");
-    lab.until("the occurrence succeeded", || lab.at_two_is("Succeeded")).await;
-    let stored = lab.fake.stored(AT_TWO).unwrap();
+    let occurrence = Key::new(Kind::MaintenanceOccurrence, "docs", "nightly-202611290200");
+    lab.until("the occurrence succeeded", || {
+        lab.model.get(&occurrence).is_some_and(|o| o["status"]["state"] == "Succeeded")
+    })
+    .await;
+    let stored = lab.model.get(&occurrence).unwrap();
     assert_eq!(stored["status"]["attempts"].as_array().unwrap().len(), 1);
     let epoch = stored["status"]["fence"]["epoch"].as_i64().unwrap();
     assert!(replica.shows(&format!("punctual_epoch {epoch}")));
@@ -282,7 +304,7 @@ async fn without_a_fence_a_replica_is_alive_not_ready_and_does_not_campaign() {
     assert_eq!(lab.holder(), None);
     let told = lab.events().iter().filter(|e| e["reason"] == "FenceNotEnforced").count();
     assert_eq!(told, 1, "one event, however often it was asked");
-    lab.install_crds();
+    lab.model.install_crds();
     let installed = tokio::time::Instant::now();
     lab.until("r0 leads", || replica.shows("punctual_leader 1")).await;
     assert!(installed.elapsed() < secs(10), "{:?}", installed.elapsed());
@@ -297,10 +319,12 @@ async fn a_standby_whose_fence_was_taken_away_is_not_ready_and_does_not_take_ove
     lab.until("r0 leads", || lab.holder().as_deref() == Some("r0")).await;
     let standby = lab.start("r1");
     lab.until("the standby is ready", || standby.is_ready()).await;
-    lab.fake.edit(&format!("{CRDS}/maintenanceoccurrences.punctual.dev"), |crd| {
+    let crd = Key::new(Kind::CustomResourceDefinition, "", "maintenanceoccurrences.punctual.dev");
+    let edited = lab.model.edit("person", &crd, Subresource::Main, |crd| {
         let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         schema.as_object_mut().unwrap().remove("x-kubernetes-validations");
     });
+    edited.unwrap();
     lab.until("the standby noticed", || !standby.is_ready()).await;
     leader.task.abort();
     sleep(secs(60)).await;
@@ -314,14 +338,8 @@ async fn an_api_server_that_does_not_answer_makes_no_standby_unready() {
     lab.until("r0 leads", || lab.holder().as_deref() == Some("r0")).await;
     let standby = lab.start("r1");
     lab.until("the standby is ready", || standby.is_ready()).await;
-    for _ in 0..4 {
-        lab.fake.fault(
-            Method::POST,
-            "maintenanceoccurrences",
-            crate::cluster::fake::Fault::Refuse(503, "ServiceUnavailable"),
-        );
-    }
-    lab.until("it asked again", || lab.fake.faults_left() < 4).await;
+    lab.wire.shared.lock().unwrap().refusals = 4;
+    lab.until("it asked again", || lab.wire.shared.lock().unwrap().refusals < 4).await;
     sleep(secs(1)).await;
     assert!(standby.is_ready(), "{:?}", standby.health.why_not_ready());
 }
@@ -331,10 +349,11 @@ async fn a_lease_given_to_somebody_else_ends_the_leader_for_good() {
     let lab = Lab::new();
     let replica = lab.start("r0");
     lab.until("r0 leads", || replica.shows("punctual_leader 1")).await;
-    lab.fake.edit(LEASE, |lease| {
+    let edited = lab.model.edit("person", &lease(), Subresource::Main, |lease| {
         lease["spec"]["holderIdentity"] = json!("somebody/else");
         lease["metadata"]["annotations"]["punctual.dev/nonce"] = json!("else");
     });
+    edited.unwrap();
     let metrics = Arc::clone(&replica.metrics);
     let exit = replica.task.await.unwrap();
     assert!(matches!(exit, Exit::Lost(LostReason::Taken { .. })), "{exit:?}");
@@ -350,9 +369,10 @@ async fn a_killed_replica_sends_nothing_more() {
     lab.until("r0 leads", || replica.shows("punctual_leader 1")).await;
     replica.task.abort();
     sleep(Duration::from_millis(50)).await; // what was on its way arrives
-    lab.fake.clear_log();
+    lab.wire.shared.lock().unwrap().log.clear();
     sleep(secs(120)).await;
-    assert!(lab.fake.log().is_empty(), "{:?}", lab.fake.log().first());
+    let sent = lab.wire.shared.lock().unwrap().log.pop();
+    assert!(sent.is_none(), "{sent:?}");
     assert_eq!(lab.holder().as_deref(), Some("r0"), "nothing is given back");
 }
 
@@ -362,129 +382,12 @@ async fn clocks_that_differ_are_told_once_and_again_when_they_agree() {
     let replica = lab.start("r0");
     lab.until("r0 leads", || replica.shows("punctual_leader 1")).await;
     let wrong = WallClock::driven("2026-11-29T03:00:00Z".parse().unwrap());
-    lab.fake.show_date(&wrong);
+    lab.wire.shared.lock().unwrap().date = wrong;
     lab.until("it is told", || lab.told("ClockSkew")).await;
     assert!(replica.shows("punctual_clock_ok 0"));
     sleep(secs(10)).await;
-    lab.fake.show_date(&lab.wall_clock);
+    lab.wire.shared.lock().unwrap().date = lab.wall_clock.clone();
     lab.until("it is told", || lab.told("ClocksAgree")).await;
     assert!(replica.shows("punctual_clock_ok 1"));
     assert_eq!(lab.events().iter().filter(|e| e["reason"] == "ClockSkew").count(), 1);
-}
-
-/// The four counts of a record.
-fn counts(trace: &Value) -> [i64; 4] {
-    let count = |class: &str| trace["status"][class].as_i64().unwrap_or(-1);
-    ["resumed", "reconciled", "preserved", "uncertain"].map(count)
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_first_leader_ever_leaves_a_record_too() {
-    let lab = Lab::new();
-    let replica = lab.start("r0");
-    let trace = lab.trace_of("r0").await;
-    assert_eq!(counts(&trace), [0; 4]);
-    assert_eq!(trace["spec"]["gained"], "First");
-    assert!(trace["spec"]["holder"].as_str().unwrap().starts_with("r0/"));
-    assert!(trace["spec"]["formerHolder"].is_null());
-    let epoch = trace["spec"]["epoch"].as_i64().unwrap();
-    assert_eq!(trace["metadata"]["name"], format!("punctual-{epoch}"));
-    assert!(replica.shows(&format!("punctual_epoch {epoch}")));
-    lab.until("it is told", || lab.told("Recovered")).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_successor_says_what_it_found_and_leaves_what_was_over() {
-    let lab = Lab::new();
-    let provider = lab.provider("outside");
-    lab.put_nightly(90);
-    lab.put_by_hand("2026-11-28T02:00:00Z", &json!({"state": "Failed", "reason": "ExitCode"}));
-    lab.put_by_hand("2027-01-01T00:00:00Z", &Value::Null);
-    let first = lab.start_with("r0", &provider);
-    lab.until("it runs", || lab.at_two_is("Running")).await;
-    let over = format!("{OCCURRENCES}/nightly-202611280200");
-    let before = lab.fake.stored(&over);
-    let second = lab.start_with("r1", &provider);
-    lab.until("the standby is ready", || second.is_ready()).await;
-    first.task.abort();
-    let trace = lab.trace_of("r1").await;
-    assert_eq!(counts(&trace), [1, 1, 1, 0], "{trace}");
-    assert_eq!(trace["spec"]["gained"], "Expired");
-    assert!(trace["spec"]["formerHolder"].as_str().unwrap().starts_with("r0/"));
-    assert_eq!(lab.fake.stored(&over), before, "what was over is not touched");
-    for line in [
-        "punctual_recovery_items{class=\"Reconciled\"} 1",
-        "punctual_recovery_items{class=\"Preserved\"} 1",
-        "punctual_recovery_outstanding 0",
-        "punctual_objects{kind=\"MaintenanceOccurrence\",state=\"Running\"} 1",
-        "punctual_objects{kind=\"MaintenanceOccurrence\",state=\"Failed\"} 1",
-        "punctual_objects{kind=\"MaintenanceSchedule\",state=\"Active\"} 1",
-    ] {
-        assert!(second.shows(line), "{line}\n{}", second.metrics.encode());
-    }
-    lab.until("the occurrence succeeded", || lab.at_two_is("Succeeded")).await;
-    let stored = lab.fake.stored(AT_TWO).unwrap();
-    assert_eq!(stored["status"]["attempts"].as_array().unwrap().len(), 1);
-    assert!(second.shows("punctual_objects{kind=\"MaintenanceOccurrence\",state=\"Running\"} 0"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_nobody_can_say_is_uncertain_and_stays_unresolved() {
-    let lab = Lab::new();
-    lab.put_nightly(90);
-    let first = lab.start("r0");
-    lab.until("it runs", || lab.at_two_is("Running")).await;
-    let second = lab.start("r1");
-    lab.until("the standby is ready", || second.is_ready()).await;
-    first.task.abort(); // and its runs with it
-    let trace = lab.trace_of("r1").await;
-    assert_eq!(counts(&trace), [0, 0, 0, 1], "{trace}");
-    let item = &trace["status"]["items"][0];
-    assert_eq!(item["object"], "docs/mocc/nightly-202611290200");
-    let unresolved = lab.fake.stored(AT_TWO).unwrap();
-    assert_eq!(unresolved["status"]["state"], "Unresolved");
-    assert_eq!(item["reason"], unresolved["status"]["reason"]);
-    assert_eq!(trace["status"]["conditions"][0]["reason"], "Uncertain");
-    sleep(secs(1000)).await;
-    assert!(lab.at_two_is("Unresolved"), "never retried by itself");
-    let age = |line: &str| -> Option<f64> {
-        line.strip_prefix("punctual_unresolved_oldest_seconds ")?.parse().ok()
-    };
-    let shown = second.metrics.encode().lines().find_map(age).unwrap();
-    assert!((995.0..1010.0).contains(&shown), "{shown}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn work_goes_on_when_records_cannot_be_written() {
-    let lab = Lab::new();
-    lab.put_nightly(5);
-    let forbidden = crate::cluster::fake::Fault::Refuse(403, "Forbidden");
-    lab.fake.fault(Method::POST, "recoverytraces", forbidden);
-    let replica = lab.start("r0");
-    lab.until("the occurrence succeeded", || lab.at_two_is("Succeeded")).await;
-    lab.until("it is told", || lab.told("TraceNotWritten")).await;
-    assert!(replica.shows("punctual_recovery_traces_lost_total 1"));
-    assert_eq!(lab.trace(), None);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_ignored_in_a_spec_is_one_event() {
-    let lab = Lab::new();
-    lab.put_nightly(300);
-    let _replica = lab.start("r0");
-    lab.until("it runs", || lab.at_two_is("Running")).await;
-    lab.fake.edit(AT_TWO, |occurrence| {
-        occurrence["metadata"]["generation"] = json!(2);
-        occurrence["spec"]["run"]["simulated"]["durationSeconds"] = json!(1);
-        occurrence["spec"]["resolution"] =
-            json!({"attempt": 1, "decision": "Failed", "reason": "I think so"});
-    });
-    sleep(secs(120)).await;
-    assert!(lab.at_two_is("Running"), "what was recorded first runs");
-    for reason in ["SpecChanged", "ResolutionIgnored"] {
-        let told = lab.events().iter().filter(|event| event["reason"] == reason).count();
-        assert_eq!(told, 1, "{reason}");
-    }
-    let again = lab.fake.log().into_iter().filter(|entry| entry.method == Method::PATCH);
-    assert_eq!(again.count(), 0, "no event was repeated");
 }

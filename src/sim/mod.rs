@@ -12,6 +12,7 @@
 //! One seed is one history. [`Kind`] and [`Key`] name what is stored; a [`Commit`] is one change of
 //! the store, the ground truth that the invariants judge.
 
+pub mod api;
 mod commit;
 mod kind;
 

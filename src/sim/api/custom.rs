@@ -1,0 +1,77 @@
+//! A kind whose CRD is installed.
+
+use serde_json::Value;
+
+use super::{
+    place::Place,
+    refusal::{Cause, Refusal},
+    schema::Schema,
+    validate,
+};
+use crate::{
+    api::{GROUP, VERSION},
+    sim::{Key, Kind},
+};
+
+/// What a CRD says about its kind, read once.
+#[derive(Debug)]
+pub(super) struct Custom {
+    schema: Schema,
+    /// Whether status is a subresource.
+    pub(super) has_status: bool,
+    /// Fields that can be selected by, for example `.spec.scheduleName`.
+    pub(super) selectable: Vec<String>,
+}
+
+impl Custom {
+    /// Reads a CRD. `None` if it is not about a kind of the model, or does not serve it.
+    pub(super) fn read(crd: &Value) -> Result<Option<(Kind, Self)>, String> {
+        let spec = &crd["spec"];
+        if spec["group"] != GROUP {
+            return Ok(None);
+        }
+        let kind = Kind::ALL.into_iter().find(|kind| spec["names"]["kind"] == kind.name());
+        let versions = spec["versions"].as_array().into_iter().flatten();
+        let version = versions
+            .into_iter()
+            .find(|version| version["name"] == VERSION && version["served"] == true);
+        let (Some(kind), Some(version)) = (kind, version) else { return Ok(None) };
+        let schema = Schema::parse(&version["schema"]["openAPIV3Schema"], kind.name())?;
+        let selectable = version["selectableFields"].as_array().into_iter().flatten();
+        let selectable = selectable.filter_map(|field| field["jsonPath"].as_str());
+        let custom = Self {
+            schema,
+            has_status: version["subresources"].get("status").is_some(),
+            selectable: selectable.map(ToOwned::to_owned).collect(),
+        };
+        Ok(Some((kind, custom)))
+    }
+
+    /// Fills in defaults and drops what the schema does not know; metadata are another's business.
+    /// Gives the paths of what was dropped.
+    pub(super) fn normalise(&self, object: &mut Value) -> Vec<String> {
+        let mut dropped = Vec::new();
+        let Some(fields) = object.as_object_mut() else { return dropped };
+        let own = ["apiVersion", "kind", "metadata"].map(|name| (name, fields.remove(name)));
+        self.schema.prune(object, &Place::Root, &mut dropped);
+        self.schema.fill(object);
+        for (name, value) in own {
+            if let Some(value) = value {
+                object[name] = value;
+            }
+        }
+        dropped
+    }
+
+    /// Why an object is refused, in place of `old` or as a new one.
+    pub(super) fn check(
+        &self,
+        key: &Key,
+        new: &Value,
+        old: Option<&Value>,
+        mut causes: Vec<Cause>,
+    ) -> Result<(), Refusal> {
+        validate::check(&self.schema, new, old, &mut causes);
+        if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid(key, causes)) }
+    }
+}
