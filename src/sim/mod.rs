@@ -13,7 +13,10 @@
 //! the store, the ground truth that the invariants judge.
 
 mod commit;
+pub mod invariants;
 mod kind;
+mod run_event;
 
 pub use commit::{Commit, Verb};
 pub use kind::{Key, Kind};
+pub use run_event::{RunChange, RunEvent};
