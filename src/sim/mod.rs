@@ -14,7 +14,10 @@
 
 pub mod api;
 mod commit;
+pub mod invariants;
 mod kind;
+mod run_event;
 
 pub use commit::{Commit, Verb};
 pub use kind::{Key, Kind};
+pub use run_event::{RunChange, RunEvent};
