@@ -10,6 +10,14 @@
 //! `docs/decisions/0017-exhaustive-models.md` says what is modelled, what is not, and why the bounds
 //! suffice. `PUNCTUAL_MODEL_BOUNDS=large` explores further; `--nocapture` prints the numbers.
 
+#![expect(
+    clippy::struct_excessive_bools,
+    clippy::option_option,
+    clippy::match_same_arms,
+    clippy::trivially_copy_pass_by_ref,
+    reason = "guards and facts are yes or no; each case of a decision stands by itself"
+)]
+
 #[path = "model/claim.rs"]
 mod claim;
 #[path = "model/explore.rs"]

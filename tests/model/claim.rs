@@ -23,6 +23,14 @@ use stateright::{Model, Property};
 
 use crate::explore::{Truth, bound, must_fail, must_hold, nothing_wrong};
 
+#[path = "claim/leader.rs"]
+mod leader;
+#[path = "claim/truth.rs"]
+mod truth;
+
+use leader::{Decision, is_ghost};
+use truth::{arrive, create_occurrence, is_dead, new_schedule};
+
 /// What a claim says, and when it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
@@ -190,217 +198,6 @@ struct Claims {
     versions: u8,
 }
 
-/// What a leader sends, from what it has in its caches and from what it reads live.
-struct Decision<'a> {
-    protocol: &'a Protocol,
-    leader: &'a Leader,
-    live: &'a State,
-    requests: Vec<Request>,
-}
-
-impl Decision<'_> {
-    fn schedule(&mut self, read: Schedule, change: impl Fn(&mut Schedule)) {
-        let term = self.leader.term;
-        let mut next = Schedule { version: read.version + 1, fence: term, ..read };
-        change(&mut next);
-        self.requests.push(Request::Schedule { term, over: read.version, next });
-    }
-
-    fn occurrence(&mut self, read: Occurrence, change: impl Fn(&mut Occurrence)) {
-        let term = self.leader.term;
-        let mut next = Occurrence { version: read.version + 1, fence: term, ..read };
-        change(&mut next);
-        self.requests.push(Request::Occurrence { term, over: read.version, next });
-    }
-
-    fn all(mut self) -> Vec<Request> {
-        match self.leader.schedule {
-            None if self.live.schedule.is_none() => self.without_schedule(),
-            None => {}
-            Some(schedule) if !schedule.taken_up => self.take_over(schedule),
-            Some(schedule) => self.with_schedule(schedule, self.leader.occurrence),
-        }
-        self.requests
-    }
-
-    /// Its open occurrences are sealed first, then the schedule claims what was prepared.
-    fn take_over(&mut self, schedule: Schedule) {
-        let term = self.leader.term;
-        let occurrence = self.live.occurrence;
-        let open = occurrence.filter(|o| !o.ended);
-        if let Some(open) = open.filter(|o| self.protocol.takeover_seals && o.fence != term) {
-            self.occurrence(open, |_| {});
-            return;
-        }
-        let prepared = open.filter(|o| o.handle != 0 && self.protocol.takeover_claims);
-        let fenced = occurrence.is_some_and(|o| o.fence != 0 && o.fence != term);
-        self.schedule(schedule, |next| {
-            next.taken_up = true;
-            next.claim = prepared.map(|o| o.uid);
-            next.marked |= fenced;
-            next.decided = !next.wants;
-        });
-    }
-
-    fn without_schedule(&mut self) {
-        let Some(o) = self.leader.occurrence.filter(|o| !o.ended) else { return };
-        if o.fence != self.leader.term {
-            self.occurrence(o, |_| {}); // of one by hand, this seal is the decision to start
-        } else if o.by_hand || o.handle != 0 {
-            self.start(o);
-        } else {
-            self.occurrence(o, |next| next.ended = true); // ScheduleDeleted
-        }
-    }
-
-    fn with_schedule(&mut self, schedule: Schedule, occurrence: Option<Occurrence>) {
-        let sealed = schedule.fence == self.leader.term;
-        if !sealed {
-            self.schedule(schedule, |_| {});
-        }
-        if schedule.wants && !schedule.decided {
-            self.plan(schedule, occurrence);
-        }
-        let Some(o) = occurrence else {
-            self.without_occurrence(schedule);
-            return;
-        };
-        let claimed = schedule.claim.is_some_and(|uid| uid == o.uid || uid == ANY);
-        if sealed && !o.ended && (claimed || self.protocol.order == Order::NoClaim) {
-            self.start(o);
-        }
-        if o.ended {
-            self.after_the_end(schedule, o, claimed, sealed);
-        } else if o.handle != 0 {
-            if sealed && !claimed {
-                self.follow_unclaimed(o);
-            }
-        } else if o.by_hand && !claimed && schedule.claim.is_none() {
-            if schedule.marked {
-                // RecordPruned: it may have run.
-                if sealed {
-                    self.occurrence(o, |next| next.ended = true);
-                }
-            } else {
-                // The same pass records what the plan says of the instant.
-                self.schedule(schedule, |next| {
-                    next.claim = Some(o.uid);
-                    next.decided = true;
-                });
-            }
-        }
-        if schedule.claim.is_some_and(|uid| uid != o.uid && uid != ANY) {
-            self.without_occurrence(schedule); // another object of the name
-        }
-    }
-
-    /// The instant is due: created inert, then claimed by uid.
-    fn plan(&mut self, schedule: Schedule, occurrence: Option<Occurrence>) {
-        let first = self.protocol.order == Order::ClaimThenCreate;
-        match occurrence {
-            _ if schedule.claim.is_some() => self.schedule(schedule, |next| next.decided = true),
-            None if schedule.marked => self.schedule(schedule, |next| next.decided = true),
-            Some(o) if o.ended => self.schedule(schedule, |next| next.decided = true),
-            _ if first => self.schedule(schedule, |next| {
-                next.decided = true;
-                next.claim = Some(ANY);
-            }),
-            None => self.requests.push(Request::CreateOccurrence),
-            Some(o) => self.schedule(schedule, |next| {
-                next.decided = true;
-                next.claim = Some(o.uid);
-            }),
-        }
-    }
-
-    /// A claimed object is gone: its runs are stopped, then the claim goes.
-    fn without_occurrence(&mut self, schedule: Schedule) {
-        let Some(uid) = schedule.claim else { return };
-        if uid == ANY {
-            if schedule.fence == self.leader.term {
-                self.requests.push(Request::CreateOccurrence);
-            }
-            return;
-        }
-        if self.live.occurrence.is_some_and(|o| o.uid == uid) {
-            return; // the cache is behind
-        }
-        match self.live.job.filter(|job| job.parent == uid) {
-            Some(job) if self.protocol.keeps_claim => {
-                if !job.released || job.finished {
-                    self.delete(job);
-                }
-            }
-            _ => self.schedule(schedule, |next| next.claim = None),
-        }
-    }
-
-    fn delete(&mut self, job: Job) {
-        self.requests.push(Request::DeleteJob { uid: job.uid, version: job.version });
-    }
-
-    /// Prepare, commit, release, follow to the end.
-    fn start(&mut self, o: Occurrence) {
-        let commits = self.protocol.commits;
-        match self.live.job {
-            None if o.handle == 0 => self.requests.push(Request::CreateJob { parent: o.uid }),
-            None => {} // nobody knows how it ended
-            Some(job) if job.parent != o.uid => {
-                if !job.released || job.finished {
-                    self.delete(job); // left over from another object of the name
-                }
-            }
-            Some(job) if o.handle == 0 && commits => {
-                self.occurrence(o, |next| next.handle = job.uid);
-            }
-            Some(job) if o.handle != job.uid && commits => {}
-            Some(_) if o.fence != self.leader.term => self.occurrence(o, |_| {}),
-            Some(job) if job.finished => self.occurrence(o, |next| next.ended = true),
-            Some(job) if !job.released => {
-                self.requests.push(Request::Release { uid: job.uid, version: job.version });
-            }
-            Some(_) => {}
-        }
-    }
-
-    /// Committed, and its claim is gone: what is held is stopped, what runs is followed to its end.
-    fn follow_unclaimed(&mut self, o: Occurrence) {
-        match self.live.job.filter(|job| job.uid == o.handle) {
-            Some(job) if !job.released => self.delete(job),
-            Some(job) if !job.finished => {}
-            _ => self.occurrence(o, |next| next.ended = true),
-        }
-    }
-
-    fn after_the_end(&mut self, schedule: Schedule, o: Occurrence, claimed: bool, sealed: bool) {
-        if claimed {
-            self.schedule(schedule, |next| next.claim = None);
-        } else if schedule.claim.is_none() && schedule.decided && !schedule.marked {
-            if self.protocol.marks_before_pruning {
-                self.schedule(schedule, |next| next.marked = true);
-            } else if sealed {
-                let (uid, version) = (o.uid, o.version);
-                self.requests.push(Request::DeleteOccurrence { uid, version });
-            }
-        } else if schedule.marked && sealed && schedule.claim.is_none() {
-            self.requests.push(Request::DeleteOccurrence { uid: o.uid, version: o.version });
-        }
-        if let Some(job) = self.live.job
-            && sealed
-            && job.uid != o.handle
-            && (!job.released || job.finished)
-        {
-            self.delete(job); // prepared for nothing
-        }
-    }
-}
-
-/// A planned occurrence whose instant is decided without it.
-fn is_ghost(schedule: &Schedule, o: &Occurrence) -> bool {
-    let claimed = schedule.claim == Some(o.uid) || schedule.claim == Some(ANY);
-    !o.by_hand && !o.ended && o.handle == 0 && schedule.taken_up && schedule.decided && !claimed
-}
-
 impl Claims {
     fn new(protocol: Protocol, person: [u8; 4]) -> Self {
         let (terms, under_way, uids, versions) = bound((2, 1, 5, 6), (2, 2, 6, 9));
@@ -415,7 +212,7 @@ impl Claims {
         // A ghost is judged on the schedule as it is, after the occurrence was seen.
         if let (Some(now), Some(seen)) = (state.schedule, leader.occurrence)
             && now.fence == leader.term
-            && is_ghost(&now, &seen)
+            && is_ghost(&now, seen)
         {
             let next =
                 Occurrence { version: seen.version + 1, fence: leader.term, ended: true, ..seen };
@@ -423,132 +220,6 @@ impl Claims {
         }
         requests.retain(|request| !is_dead(state, request));
         requests
-    }
-}
-
-/// Whether nothing can ever come of a request: its version or uid is gone, or its term outranked.
-fn is_dead(state: &State, request: &Request) -> bool {
-    match *request {
-        Request::CreateOccurrence | Request::CreateJob { .. } => false,
-        Request::Schedule { term, over, next } => !state
-            .schedule
-            .is_some_and(|now| now.uid == next.uid && now.version == over && now.fence <= term),
-        Request::Occurrence { term, over, next } => !state.occurrence.is_some_and(|now| {
-            now.uid == next.uid && now.version == over && now.fence <= term && !now.ended
-        }),
-        Request::Release { uid, version } | Request::DeleteJob { uid, version } => {
-            !state.job.is_some_and(|job| job.uid == uid && job.version == version)
-        }
-        Request::DeleteOccurrence { uid, version } => {
-            !state.occurrence.is_some_and(|o| o.uid == uid && o.version == version)
-        }
-    }
-}
-
-fn arrive(state: &mut State, request: Request) {
-    if is_dead(state, &request) {
-        return;
-    }
-    match request {
-        Request::CreateOccurrence => {
-            if state.occurrence.is_none() {
-                create_occurrence(state, false);
-            }
-        }
-        Request::CreateJob { parent } => {
-            if state.job.is_none() {
-                state.uids += 1;
-                let (uid, version) = (state.uids, 1);
-                state.job = Some(Job { uid, version, parent, released: false, finished: false });
-            }
-        }
-        Request::Schedule { term, next, .. } => {
-            let open = state.occurrence.filter(|o| o.handle != 0 && !o.ended);
-            let takes_over = state.schedule.is_some_and(|now| !now.taken_up);
-            if let Some(open) = open
-                && takes_over
-                && state.committed_by < term
-                && next.claim != Some(open.uid)
-            {
-                state.wrong =
-                    Some("a schedule was taken over without what an older term had begun");
-            }
-            let claimed = state.schedule.and_then(|now| now.claim.filter(|_| now.taken_up));
-            let acts = state.job.filter(|job| job.released && !job.finished);
-            if let Some(job) = acts
-                && claimed == Some(job.parent)
-                && next.claim != claimed
-            {
-                state.wrong = Some("a claim was dropped while its run could act");
-            }
-            state.schedule = Some(next);
-        }
-        Request::Occurrence { term, next, .. } => {
-            let commits = state.occurrence.is_some_and(|o| o.handle == 0) && next.handle != 0;
-            let unknown = state
-                .schedule
-                .is_some_and(|s| s.taken_up && s.fence > term && s.claim != Some(next.uid));
-            if commits && unknown {
-                state.wrong =
-                    Some("an older term committed a run that the newer one knows nothing of");
-            }
-            if commits {
-                state.committed_by = term;
-            }
-            let started = state
-                .job
-                .is_some_and(|job| job.uid == next.handle && job.released && !job.finished);
-            if next.ended && started {
-                state.wrong = Some("an end was recorded while the run could act");
-            }
-            let claimed = state.schedule.is_some_and(|s| s.taken_up && s.claim == Some(next.uid));
-            if next.ended && next.handle == 0 && claimed {
-                state.wrong = Some("a claimed occurrence was ended as if nobody wanted it");
-            }
-            state.taken_over_midway |= next.handle != 0 && next.fence > 1;
-            let ended_by_run = state.job.is_some_and(|job| job.uid == next.handle && job.finished);
-            state.ended |= next.ended && ended_by_run;
-            state.occurrence = Some(next);
-        }
-        Request::Release { .. } => release(state),
-        Request::DeleteJob { .. } => state.job = None,
-        Request::DeleteOccurrence { .. } => state.occurrence = None,
-    }
-}
-
-fn release(state: &mut State) {
-    let Some(job) = state.job.as_mut().filter(|job| !job.released) else { return };
-    job.released = true;
-    job.version += 1;
-    if job.parent == state.asked_again && !state.ran_again {
-        state.ran_again = true;
-        return;
-    }
-    if state.ran {
-        state.wrong = Some("the instant ran twice");
-    } else if state.ended {
-        state.wrong = Some("the instant ran after its end");
-    }
-    state.ran = true;
-}
-
-fn create_occurrence(state: &mut State, by_hand: bool) {
-    state.uids += 1;
-    let uid = state.uids;
-    state.occurrence =
-        Some(Occurrence { uid, version: 1, fence: 0, by_hand, handle: 0, ended: false });
-}
-
-fn new_schedule(uid: u8, wants: bool) -> Schedule {
-    Schedule {
-        uid,
-        version: 1,
-        fence: 0,
-        taken_up: false,
-        wants,
-        decided: false,
-        claim: None,
-        marked: false,
     }
 }
 
@@ -618,7 +289,8 @@ impl Model for Claims {
         match state.schedule {
             Some(_) if may(2) => actions.push(Action::PersonDeletesSchedule),
             None if may(3) => {
-                actions.extend([true, false].map(|wants| Action::PersonCreatesSchedule { wants }))
+                let created = [true, false].map(|wants| Action::PersonCreatesSchedule { wants });
+                actions.extend(created);
             }
             _ => {}
         }

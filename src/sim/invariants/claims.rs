@@ -21,10 +21,10 @@ impl Claims {
         if !case.is_status_of_replica() {
             return;
         }
-        let Some(new) = case.new() else { return };
+        let Some(new) = case.after() else { return };
         match case.commit.key.kind {
             Kind::MaintenanceSchedule => {
-                if let Some(old) = case.old() {
+                if let Some(old) = case.before() {
                     one_started(&case.commit.key, old, new, blame);
                     kept(case, old, new, runs, blame);
                 }

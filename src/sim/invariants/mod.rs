@@ -185,11 +185,13 @@ impl Checker {
 }
 
 impl Case<'_> {
-    fn old(&self) -> Option<&serde_json::Value> {
+    /// The object before; absent for a creation.
+    fn before(&self) -> Option<&serde_json::Value> {
         self.commit.old.as_ref().map(Arc::as_ref)
     }
 
-    fn new(&self) -> Option<&serde_json::Value> {
+    /// The object after; absent for a deletion.
+    fn after(&self) -> Option<&serde_json::Value> {
         self.commit.new.as_ref().map(Arc::as_ref)
     }
 

@@ -20,10 +20,10 @@ impl Records {
     pub(super) fn judge(&mut self, case: &Case, blame: &mut Blame) {
         match case.commit.key.kind {
             Kind::MaintenanceOccurrence => {
-                if let Some(new) = case.new() {
-                    self.identity(&case.commit.key, case.old(), new, blame);
+                if let Some(new) = case.after() {
+                    self.identity(&case.commit.key, case.before(), new, blame);
                 }
-                if let (Some(old), Some(new)) = (case.old(), case.new()) {
+                if let (Some(old), Some(new)) = (case.before(), case.after()) {
                     outcome(&case.commit.key, old, new, blame);
                 }
                 if case.by_replica && case.commit.verb == Verb::Delete {
@@ -116,7 +116,7 @@ fn outcome(key: &Key, old: &Value, new: &Value, blame: &mut Blame) {
 
 /// The operator removes only what is over, behind the mark of its schedule.
 fn removal(case: &Case, blame: &mut Blame) {
-    let Some(old) = case.old() else { return };
+    let Some(old) = case.before() else { return };
     let key = &case.commit.key;
     if !facts::is_terminal(old) {
         let state = facts::text(old, "/status/state");
@@ -135,7 +135,9 @@ fn removal(case: &Case, blame: &mut Blame) {
 
 /// The mark of a schedule never goes back.
 fn mark(case: &Case, blame: &mut Blame) {
-    let (Some(old), Some(new), true) = (case.old(), case.new(), case.by_replica) else { return };
+    let (Some(old), Some(new), true) = (case.before(), case.after(), case.by_replica) else {
+        return;
+    };
     let (before, now) =
         (facts::text(old, "/status/prunedThrough"), facts::text(new, "/status/prunedThrough"));
     if now < before {

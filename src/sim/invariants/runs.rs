@@ -16,6 +16,7 @@ use crate::sim::{Key, Kind, RunChange, RunEvent, Verb};
 
 /// A run as it really stands.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, in any combination")]
 pub(super) struct Run {
     /// When it was first released.
     pub(super) released: Option<Duration>,
@@ -152,13 +153,13 @@ impl Runs {
     }
 
     fn job(&mut self, case: &Case, claims: &Claims, blame: &mut Blame) {
-        let Some(job) = case.new().or_else(|| case.old()) else { return };
+        let Some(job) = case.after().or_else(|| case.before()) else { return };
         let Some((identity, parent_uid)) = parent_of(job, case.store) else { return };
         let handle = facts::uid(job).to_owned();
         self.know(&handle, &identity, &parent_uid);
         let suspended = |job: &Value| facts::flag(job, "/spec/suspend");
-        let now_free = case.new().is_some_and(|new| !suspended(new));
-        let starts = now_free && case.old().is_none_or(suspended);
+        let now_free = case.after().is_some_and(|new| !suspended(new));
+        let starts = now_free && case.before().is_none_or(suspended);
         if starts && case.by_replica {
             self.release(&handle, &identity, case.store, claims, blame);
         }
@@ -169,7 +170,7 @@ impl Runs {
             run.released.get_or_insert(at);
         }
         let deleting = case
-            .new()
+            .after()
             .is_none_or(|new| !facts::text(new, "/metadata/deletionTimestamp").is_empty());
         run.told |= deleting && case.by_replica;
         if case.commit.verb == Verb::Delete || finished(job) {
@@ -178,14 +179,14 @@ impl Runs {
     }
 
     fn pod(&mut self, case: &Case) {
-        let Some(pod) = case.new().or_else(|| case.old()) else { return };
+        let Some(pod) = case.after().or_else(|| case.before()) else { return };
         let owners = facts::list(pod, "/metadata/ownerReferences");
         let Some(job) = owners.iter().find(|owner| facts::text(owner, "/kind") == "Job") else {
             return;
         };
         let Some(run) = self.by_handle.get_mut(facts::uid_of_owner(job)) else { return };
-        let phase = case.new().map_or("", |pod| facts::text(pod, "/status/phase"));
-        if case.new().is_none() || ["Succeeded", "Failed"].contains(&phase) {
+        let phase = case.after().map_or("", |pod| facts::text(pod, "/status/phase"));
+        if case.after().is_none() || ["Succeeded", "Failed"].contains(&phase) {
             run.pods.remove(facts::uid(pod));
             if run.job_over.is_some() && run.pods.is_empty() {
                 run.job_over = Some(case.commit.at);
@@ -241,7 +242,7 @@ impl Runs {
 
     fn occurrence(&mut self, case: &Case, blame: &mut Blame) {
         let key = &case.commit.key;
-        let Some(new) = case.new() else {
+        let Some(new) = case.after() else {
             // Who deletes the record of an end may ask for the instant again, by hand.
             if !case.by_replica
                 && let Some(ended) = self.ended.get_mut(key)
@@ -250,7 +251,7 @@ impl Runs {
             }
             return;
         };
-        if let Some(old) = case.old() {
+        if let Some(old) = case.before() {
             self.repeated(key, old, new, blame);
         }
         for attempt in facts::attempts(new) {
@@ -260,7 +261,7 @@ impl Runs {
                 self.unknown.insert(handle.to_owned());
             }
         }
-        if facts::is_terminal(new) && !case.old().is_some_and(facts::is_terminal) {
+        if facts::is_terminal(new) && !case.before().is_some_and(facts::is_terminal) {
             self.proven(key, new, blame);
             self.ended.insert(key.clone(), Ended { at: case.commit.at, forgotten: false });
         }

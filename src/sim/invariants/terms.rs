@@ -66,9 +66,9 @@ impl Terms {
 
     fn lease(&mut self, case: &Case, blame: &mut Blame) {
         let key = &case.commit.key;
-        let (Some(new), by) = (case.new(), &case.commit.by) else { return };
+        let (Some(new), by) = (case.after(), &case.commit.by) else { return };
         let nonce = facts::annotation(new, "nonce");
-        let old_nonce = case.old().map_or("", |old| facts::annotation(old, "nonce"));
+        let old_nonce = case.before().map_or("", |old| facts::annotation(old, "nonce"));
         if nonce.is_empty() {
             return;
         }
@@ -100,7 +100,7 @@ impl Terms {
             let sentence = format!("epoch {epoch} was acquired after epoch {highest}");
             blame.on(Invariant::EpochsIncrease, key, sentence);
         }
-        let replaced = case.old().map(|old| facts::text(old, "/metadata/resourceVersion"));
+        let replaced = case.before().map(|old| facts::text(old, "/metadata/resourceVersion"));
         let expected = replaced.and_then(|version| version.parse::<i64>().ok());
         if expected.map(|version| version + self.epoch_offset) != Some(epoch) {
             let sentence =
@@ -125,7 +125,7 @@ impl Terms {
     /// A status carries the fence of a term that its writer had acquired.
     fn own_fence(&self, case: &Case, blame: &mut Blame) {
         let key = &case.commit.key;
-        let Some((epoch, nonce)) = case.new().and_then(facts::fence) else {
+        let Some((epoch, nonce)) = case.after().and_then(facts::fence) else {
             blame.on(Invariant::TermAcquired, key, "a status was written without a fence");
             return;
         };
@@ -149,7 +149,7 @@ impl Terms {
 
     /// Deletes carry no fence: the newest term of the writer counts, in its favour.
     fn delete(&self, case: &Case, blame: &mut Blame) {
-        let Some((sealed, _)) = case.old().and_then(facts::fence) else { return };
+        let Some((sealed, _)) = case.before().and_then(facts::fence) else { return };
         let of_writer = self.acquired.iter().filter(|term| term.by == *case.commit.by);
         let newest = of_writer.map(|term| term.epoch).max();
         if newest.is_some_and(|newest| newest < sealed) {
@@ -163,11 +163,11 @@ impl Terms {
 
     /// A Job is taken over by the epoch on it.
     fn job(&self, case: &Case, blame: &mut Blame) {
-        let Some(new) = case.new() else { return };
+        let Some(new) = case.after() else { return };
         let key = &case.commit.key;
         let epoch =
             |object: &Value, name: &str| facts::annotation(object, name).parse::<i64>().ok();
-        let before = case.old().and_then(|old| epoch(old, "epoch"));
+        let before = case.before().and_then(|old| epoch(old, "epoch"));
         let now = epoch(new, "epoch");
         if let (Some(before), Some(now)) = (before, now)
             && now < before
@@ -175,7 +175,7 @@ impl Terms {
             let sentence = format!("epoch {now} took a Job that epoch {before} had taken");
             blame.on(Invariant::OlderTermWritesNothing, key, sentence);
         }
-        let released_before = case.old().and_then(|old| epoch(old, "released"));
+        let released_before = case.before().and_then(|old| epoch(old, "released"));
         let released = epoch(new, "released").filter(|now| Some(*now) != released_before);
         if let (Some(released), Some(taken)) = (released, now.max(before))
             && released < taken
@@ -195,7 +195,7 @@ impl Terms {
 
 /// The fence never goes back and never vanishes.
 fn not_older(case: &Case, blame: &mut Blame) {
-    let (Some(old), Some(new)) = (case.old(), case.new()) else { return };
+    let (Some(old), Some(new)) = (case.before(), case.after()) else { return };
     let Some((sealed, sealed_nonce)) = facts::fence(old) else { return };
     let sentence = match facts::fence(new) {
         Some((epoch, nonce)) if epoch > sealed || (epoch == sealed && nonce == sealed_nonce) => {

@@ -47,7 +47,7 @@ impl Timeline {
         if case.commit.key.kind != Kind::MaintenanceSchedule {
             return;
         }
-        let Some(new) = case.new() else { return };
+        let Some(new) = case.after() else { return };
         let past = self
             .schedules
             .entry(facts::uid(new).to_owned())
@@ -77,7 +77,7 @@ impl Past {
     fn follow(&mut self, case: &Case, new: &Value, blame: &mut Blame) {
         let timing = Timing::of(&new["spec"]);
         let counts = self.stretches.last().is_some_and(|last| last.timing == timing);
-        let changed = case.old().is_some_and(|old| Timing::of(&old["spec"]) != timing);
+        let changed = case.before().is_some_and(|old| Timing::of(&old["spec"]) != timing);
         if counts {
             self.edited = None;
         } else if changed {

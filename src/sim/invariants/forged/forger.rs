@@ -295,7 +295,7 @@ impl Forger {
 
     /// The violations after the end.
     pub(super) fn judged(mut self) -> Vec<Violation> {
-        let at = self.at.max(Duration::from_secs(600));
+        let at = self.at.max(Duration::from_mins(10));
         self.checker.finish(at, true);
         self.checker.violations().to_vec()
     }
