@@ -139,7 +139,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether this is a hand-made occurrence that waits for a claim.
+    /// Whether this is a hand-made occurrence that waits for a claim and may get one now.
     pub(super) fn may_be_asked_for(
         &self,
         instant: IntendedTime,
@@ -152,6 +152,7 @@ impl Draft<'_> {
             && occurrence.metadata.deletion_timestamp.is_none()
             && self.status.pruned_through.is_none_or(|through| instant > through)
             && !self.status.claimed.iter().any(|claim| claim.time == instant)
+            && !self.undecided.includes(instant)
     }
 
     /// Starts a waiting claim, or drops it if its deadline passed while it waited.

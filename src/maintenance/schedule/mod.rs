@@ -189,6 +189,8 @@ struct Draft<'a> {
     skipped: Vec<SkippedRange>,
     /// What the plan runs: it lies between ranges that are then not adjacent.
     run: Vec<IntendedTime>,
+    /// Instants that the plan has still to decide, because it cannot be recorded in this pass.
+    undecided: place::Undecided,
     ready: (bool, &'static str, String),
     plan: Plan,
 }
@@ -214,6 +216,7 @@ impl<'a> Draft<'a> {
             status,
             skipped: Vec::new(),
             run: Vec::new(),
+            undecided: place::Undecided::Nothing,
             ready,
             plan: Plan::default(),
         }
@@ -283,6 +286,7 @@ impl<'a> Draft<'a> {
     fn invalid(&mut self, error: &str) {
         self.status.state = Some(ScheduleState::Invalid);
         self.status.next_schedule_time = None;
+        self.undecided = place::Undecided::last_observed(&self.snapshot.schedule, &self.status);
         self.ready = (false, "InvalidSchedule", error.to_owned());
         if !matches!(
             self.snapshot.schedule.status.as_ref().and_then(|s| s.state),

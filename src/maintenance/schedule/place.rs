@@ -1,11 +1,60 @@
 //! What the plan of the schedule says is recorded, or held back as a whole.
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::{CLOCK_RECHECK, CREATE_PATIENCE, Draft, is_terminal};
 use crate::{
-    api::{Observed, ScheduleState, Time},
+    api::{MaintenanceSchedule, MaintenanceScheduleStatus, Observed, ScheduleState, Time},
     maintenance::conditions,
-    time::{IntendedTime, plan::SchedulePlan, skipped::SkipReason},
+    time::{IntendedTime, plan::SchedulePlan, schedule::Schedule, skipped::SkipReason},
 };
+
+/// What the plan has still to decide. An occurrence of such an instant that a person made waits for
+/// the plan: if it ran now and its record were deleted, the plan would find nothing and run it again.
+pub(super) enum Undecided {
+    /// Everything was decided.
+    Nothing,
+    /// The instants within these, both ends included.
+    Within(Vec<(IntendedTime, IntendedTime)>),
+    /// Those of the schedule last acted on, after its cursor: its spec cannot be used now, and comes
+    /// back to it when the edit is taken back.
+    Of(Box<Schedule>, Option<IntendedTime>),
+}
+
+impl Undecided {
+    fn of_plan(planned: &SchedulePlan) -> Self {
+        let run = planned.run.iter().map(|at| (*at, *at));
+        Self::Within(run.chain(planned.skipped.iter().map(|r| (r.from, r.to))).collect())
+    }
+
+    pub(super) fn last_observed(
+        schedule: &MaintenanceSchedule,
+        status: &MaintenanceScheduleStatus,
+    ) -> Self {
+        let created = schedule.metadata.creation_timestamp.as_ref();
+        let created = created.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+        let last = status.observed.as_ref().and_then(|observed| {
+            let anchor = observed.anchor.unwrap_or_else(|| IntendedTime::floor(created));
+            let Observed { schedule, time_zone, dst_policy, .. } = observed;
+            Schedule::parse(schedule, time_zone, *dst_policy, anchor).ok()
+        });
+        last.map_or(Self::Nothing, |last| Self::Of(Box::new(last), status.last_schedule_time))
+    }
+
+    pub(super) fn includes(&self, instant: IntendedTime) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Within(ranges) => {
+                ranges.iter().any(|(from, to)| (*from..=*to).contains(&instant))
+            }
+            Self::Of(schedule, decided) => {
+                let before = instant.timestamp() - SignedDuration::from_secs(1);
+                decided.is_none_or(|decided| instant > decided)
+                    && schedule.next_after(before) == Some(instant)
+            }
+        }
+    }
+}
 
 impl Draft<'_> {
     /// Records what the plan of the schedule says and claims what it wants.
@@ -81,6 +130,7 @@ impl Draft<'_> {
         if let Some(refusal) = waiting {
             self.ready = (false, "CreateRefused", refusal.message.clone());
             self.wake(refusal.retry_at);
+            self.undecided = Undecided::of_plan(planned);
             return true;
         }
         false

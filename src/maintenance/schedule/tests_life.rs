@@ -93,6 +93,42 @@ fn a_refused_creation_is_tried_again_then_given_up() {
     assert_eq!(driver.status().skipped_total["CreateRefused"], 1);
 }
 
+/// What a person triggers runs at once, unless the plan has still to decide that instant: the record
+/// may be deleted before it does, and the plan would run the instant again.
+#[test]
+fn a_hand_made_one_waits_for_a_plan_that_cannot_be_recorded() {
+    let mut driver = Driver::policy("Allow");
+    let refuse = |driver: &mut Driver, now: &str| {
+        let refusal = Refusal { message: "exceeded quota".into(), retry_at: time(now) };
+        driver.snapshot.refused.insert(at("2026-01-01T01:00:00Z"), refusal);
+        driver.run(now);
+    };
+    driver.by_hand("2026-01-01T02:00:00Z");
+    driver.by_hand("2026-01-01T02:07:00Z");
+    refuse(&mut driver, "2026-01-01T02:08:00Z");
+    assert_eq!(driver.claims(), ["02!"], "02:07 is no instant of the schedule");
+    assert_eq!(driver.status().claimed[0].time, at("2026-01-01T02:07:00Z"));
+    driver.snapshot.refused.clear();
+    driver.run("2026-01-01T02:09:00Z");
+    assert_eq!(driver.claims(), ["01!", "02!", "02!"], "the plan decides 02:00 and claims it");
+    assert_eq!(driver.status().last_schedule_time, Some(at("2026-01-01T02:00:00Z")));
+}
+
+#[test]
+fn while_the_spec_is_invalid_an_instant_of_the_old_one_waits_and_others_run() {
+    let mut driver = Driver::policy("Allow");
+    driver.spec(&json!({"schedule": "0 0 * * 7"}));
+    driver.by_hand("2026-01-01T01:00:00Z");
+    driver.by_hand("2026-01-01T01:07:00Z");
+    driver.run("2026-01-01T01:08:00Z");
+    let claimed: Vec<_> = driver.status().claimed.iter().map(|claim| claim.time).collect();
+    assert_eq!(claimed, [at("2026-01-01T01:07:00Z")]);
+    driver.spec(&json!({"schedule": "0 * * * *"}));
+    driver.run("2026-01-01T01:09:00Z");
+    assert_eq!(driver.claims(), ["01!", "01!"], "the edit was taken back: the plan decides it");
+    assert_eq!(driver.status().last_schedule_time, Some(at("2026-01-01T01:00:00Z")));
+}
+
 #[test]
 fn an_invalid_spec_stops_new_instants_only() {
     let mut driver = Driver::policy("Enqueue");
