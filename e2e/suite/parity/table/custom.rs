@@ -267,6 +267,8 @@ fn fence() -> Vec<Step> {
             status(&json!({"fence": {"epoch": 13, "nonce": "a"}, "other": 1})),
         ),
         put("the status of what is not there", SCHEDULES, "missing/status", named("missing")),
+        get("read a schedule", SCHEDULES, "a"),
+        get("read no schedule", SCHEDULES, "missing"),
         get("read the status", SCHEDULES, "a/status"),
         put(
             "the main way keeps the fence",
@@ -352,6 +354,14 @@ fn occurrence() -> Value {
     })
 }
 
+/// The occurrence at its version, sealed by a term.
+fn sealed_occurrence(epoch: i64) -> Value {
+    let status = json!({
+        "fence": {"epoch": epoch, "nonce": "n"}, "state": "Running", "id": "abc",
+    });
+    with(&occurrence(), [("/metadata", at_version(NAME)), ("/status", status)])
+}
+
 fn occurrences() -> Vec<Step> {
     let make =
         |what, changes: [(&str, Value); 1]| post(what, OCCURRENCES, with(&occurrence(), changes));
@@ -360,6 +370,7 @@ fn occurrences() -> Vec<Step> {
         patch(what, OCCURRENCES, "nightly-202611290200/status", json!({"status": body}))
     };
     let fence = json!({"epoch": 5, "nonce": "a"});
+    let status_path = "nightly-202611290200/status";
     vec![
         make("a name that is no identity", [("/metadata/name", "nightly".into())]),
         make("an instant that is not", [("/spec/intendedTime", "2026-11-31T02:00:00Z".into())]),
@@ -402,6 +413,10 @@ fn occurrences() -> Vec<Step> {
         state("another id", json!({"id": "abd"})),
         state("the id vanishes", json!({"id": null})),
         state("an attempt without its fields", json!({"attempts": [{"number": 1}]})),
+        get("read an occurrence", OCCURRENCES, NAME),
+        put("seal it in a newer term", OCCURRENCES, status_path, sealed_occurrence(6)),
+        put("dry run of an older term", OCCURRENCES, status_path, sealed_occurrence(5)).dry(),
+        put("dry run of a newer term", OCCURRENCES, status_path, sealed_occurrence(7)).dry(),
         state(
             "an outcome",
             json!({"state": "Succeeded", "reason": "Complete", "result": {"rows": 3, "table": "t"}}),
@@ -413,7 +428,7 @@ fn occurrences() -> Vec<Step> {
         state("a note after the end", json!({"message": "all is well"})),
         state(
             "another outcome in a newer term",
-            json!({"state": "Failed", "fence": {"epoch": 6, "nonce": "b"}}),
+            json!({"state": "Failed", "fence": {"epoch": 8, "nonce": "b"}}),
         ),
         state("an unknown state", json!({"state": "Odd"})),
     ]
