@@ -72,8 +72,9 @@ impl Player {
         if let Some(uid) = answer["metadata"]["uid"].as_str() {
             self.words.push((uid.to_owned(), "UID".to_owned()));
         }
-        if let Some(token) = answer["metadata"]["continue"].as_str().filter(|text| !text.is_empty())
-        {
+        let token = answer["metadata"]["continue"].as_str().filter(|token| !token.is_empty());
+        // What waits for the compaction is played again with the same token.
+        if let Some(token) = token.filter(|_| !step.compacted) {
             token.clone_into(&mut self.token);
         }
         let version = |object: &Value| object["metadata"]["resourceVersion"].clone();

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 mod built_in;
 mod custom;
+mod occurrences;
 mod reads;
 
 pub const JSON: &str = "application/json";
@@ -142,7 +143,7 @@ fn with<const N: usize>(base: &Value, changes: [(&str, Value); N]) -> Value {
 
 /// The operations in the order in which they are played.
 pub fn table() -> Vec<Step> {
-    [custom::steps(), built_in::steps(), reads::steps()].concat()
+    [custom::steps(), occurrences::steps(), built_in::steps(), reads::steps()].concat()
 }
 
 /// Metadata that name one version of one object.

@@ -46,7 +46,8 @@ struct Watch {
     /// Everything of the kind up to this revision was shown.
     cursor: u64,
     deadline: Duration,
-    bookmark_at: Duration,
+    /// When the next bookmark is due; none is if the last one came shortly before the end.
+    bookmark_at: Option<Duration>,
     first: VecDeque<Bytes>,
     broken: bool,
 }
@@ -60,17 +61,11 @@ pub(super) fn lines(
     let now = model.elapsed();
     let deadline = now + Duration::from_secs(wanted.seconds.unwrap_or(DEFAULT_SECONDS));
     let (first, cursor, broken) = begin(&model, &server, &wanted);
-    let mut watch = Watch {
-        model,
-        server,
-        wanted,
-        cursor,
-        deadline,
-        bookmark_at: Duration::ZERO,
-        first,
-        broken,
-    };
-    watch.plan_bookmark(now);
+    let mut watch =
+        Watch { model, server, wanted, cursor, deadline, bookmark_at: None, first, broken };
+    if watch.wanted.bookmarks {
+        watch.bookmark_at = Some((now + BOOKMARK_EVERY).min(watch.last_bookmark()));
+    }
     stream::unfold(watch, |mut watch| async move { Some((watch.next().await?, watch)) })
 }
 
@@ -132,14 +127,13 @@ impl Watch {
             if now >= self.deadline {
                 return None;
             }
-            if self.wanted.bookmarks && now >= self.bookmark_at {
-                self.plan_bookmark(now);
+            if self.bookmark_at.is_some_and(|at| now >= at) {
+                let last = self.last_bookmark();
+                self.bookmark_at = (now < last).then(|| (now + BOOKMARK_EVERY).min(last));
                 return Some(self.bookmark());
             }
-            let mut wake = wake.unwrap_or(self.deadline).min(self.deadline);
-            if self.wanted.bookmarks {
-                wake = wake.min(self.bookmark_at);
-            }
+            let due = [wake, self.bookmark_at].into_iter().flatten();
+            let wake = due.fold(self.deadline, Duration::min);
             // Whether it was woken or the time came: both are looked at again.
             let _ = timeout(wake.saturating_sub(now).max(SHORTEST_SLEEP), changed).await;
         }
@@ -174,10 +168,9 @@ impl Watch {
         if lines.is_empty() { Err(wake) } else { Ok(lines.into()) }
     }
 
-    fn plan_bookmark(&mut self, now: Duration) {
-        let last = self.deadline.saturating_sub(BOOKMARK_BEFORE_END);
-        let next = now + BOOKMARK_EVERY;
-        self.bookmark_at = if last > now { next.min(last) } else { next };
+    /// When the last bookmark is due; a watch that is shorter than that gets it at once.
+    fn last_bookmark(&self) -> Duration {
+        self.deadline.saturating_sub(BOOKMARK_BEFORE_END)
     }
 
     fn bookmark(&self) -> Bytes {

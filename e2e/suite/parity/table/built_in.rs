@@ -8,7 +8,8 @@ use super::{
 };
 
 pub(super) fn steps() -> Vec<Step> {
-    [leases(), jobs(), job_deletions(), events(), pods(), others()].concat()
+    [leases(), lost_leases(), jobs(), changed_jobs(), job_deletions(), events(), pods(), others()]
+        .concat()
 }
 
 fn lease() -> Value {
@@ -24,16 +25,13 @@ fn lease() -> Value {
 }
 
 fn leases() -> Vec<Step> {
-    let at = |uid: &str, version: &str| {
-        with(
-            &lease(),
-            [("/metadata/uid", uid.into()), ("/metadata/resourceVersion", version.into())],
-        )
+    let seconds = |value: i64| {
+        with(&lease_at("{uid}", "{rv}"), [("/spec/leaseDurationSeconds", json!(value))])
     };
-    let seconds =
-        |value: i64| with(&at("{uid}", "{rv}"), [("/spec/leaseDurationSeconds", json!(value))]);
-    let renewed =
-        with(&at("{uid}", "{rv}"), [("/spec/renewTime", "2026-11-29T02:00:02.250000Z".into())]);
+    let renewed = with(
+        &lease_at("{uid}", "{rv}"),
+        [("/spec/renewTime", "2026-11-29T02:00:02.250000Z".into())],
+    );
     vec![
         post("create a Lease", LEASES, lease()),
         post("create it twice", LEASES, lease()),
@@ -48,8 +46,8 @@ fn leases() -> Vec<Step> {
         get("read a Lease", LEASES, "l"),
         put("renew", LEASES, "l", renewed.clone()),
         put("renew by the same", LEASES, "l", renewed),
-        put("renew an old version", LEASES, "l", at("{uid}", "{old-rv}")),
-        put("renew another Lease", LEASES, "l", at("other", "{rv}")),
+        put("renew an old version", LEASES, "l", lease_at("{uid}", "{old-rv}")),
+        put("renew another Lease", LEASES, "l", lease_at("other", "{rv}")),
         put(
             "renew without a version",
             LEASES,
@@ -67,18 +65,29 @@ fn leases() -> Vec<Step> {
             "renew at no time",
             LEASES,
             "l",
-            with(&at("{uid}", "{rv}"), [("/spec/renewTime", "soon".into())]),
+            with(&lease_at("{uid}", "{rv}"), [("/spec/renewTime", "soon".into())]),
         )
         .compare(Compare::NotTheMessage),
         put("dry run of a renewal", LEASES, "l", seconds(9)).dry(),
-        put("a status that Leases lack", LEASES, "l/status", at("{uid}", "{rv}"))
+        put("a status that Leases lack", LEASES, "l/status", lease_at("{uid}", "{rv}"))
             .compare(Compare::NotTheMessage),
+    ]
+}
+
+/// Metadata of the Lease with this uid and version.
+fn lease_at(uid: &str, version: &str) -> Value {
+    let version = ("/metadata/resourceVersion", version.into());
+    with(&lease(), [("/metadata/uid", uid.into()), version])
+}
+
+fn lost_leases() -> Vec<Step> {
+    vec![
         patch("patch a Lease", LEASES, "l", json!({"spec": {"holderIdentity": ""}})),
         patch("patch another Lease", LEASES, "l", json!({"metadata": {"uid": "other"}})),
         delete("delete another Lease", LEASES, "l", json!({"preconditions": {"uid": "other"}})),
         delete("delete the Lease", LEASES, "l", json!({"preconditions": {"uid": "{uid}"}})),
         patch("patch the deleted Lease", LEASES, "l", json!({"spec": {"holderIdentity": "x"}})),
-        put("renew the deleted Lease", LEASES, "l", at("{uid}", "{rv}")),
+        put("renew the deleted Lease", LEASES, "l", lease_at("{uid}", "{rv}")),
         put(
             "dry run of bringing it back",
             LEASES,
@@ -144,12 +153,6 @@ fn job(name: &str) -> Value {
 }
 
 fn jobs() -> Vec<Step> {
-    let release = json!({
-        "metadata": {
-            "uid": "{uid}", "resourceVersion": "{rv}", "annotations": {"punctual.dev/released": "7"},
-        },
-        "spec": {"suspend": false},
-    });
     let plain = json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "plain"},
         "spec": {"template": {"spec": {
@@ -157,7 +160,6 @@ fn jobs() -> Vec<Step> {
             "containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "x:2@sha256:abc"}],
         }}},
     });
-    let edit = |what, body: Value| patch(what, JOBS, "j", body);
     vec![
         post("create a Job", JOBS, job("j")),
         post("create the Job twice", JOBS, job("j")),
@@ -186,11 +188,25 @@ fn jobs() -> Vec<Step> {
             with(&job("bad"), [("/spec/backoffLimit", "many".into())]),
         )
         .compare(Compare::NotTheMessage),
-        post("a Job without a container's name", JOBS, with(&job("bad"), [(
-            "/spec/template/spec/containers", json!([{"image": "x"}]),
-        )])),
+        post(
+            "a Job without a container's name",
+            JOBS,
+            with(&job("bad"), [("/spec/template/spec/containers", json!([{"image": "x"}]))]),
+        ),
         get("read a Job", JOBS, "j"),
         get("read no Job", JOBS, "missing"),
+    ]
+}
+
+fn changed_jobs() -> Vec<Step> {
+    let release = json!({
+        "metadata": {
+            "uid": "{uid}", "resourceVersion": "{rv}", "annotations": {"punctual.dev/released": "7"},
+        },
+        "spec": {"suspend": false},
+    });
+    let edit = |what, body: Value| patch(what, JOBS, "j", body);
+    vec![
         edit("adopt", json!({"metadata": {"uid": "{uid}", "resourceVersion": "{rv}", "annotations": {"punctual.dev/epoch": "8"}}})),
         edit("release another Job", with(&release, [("/metadata/uid", "other".into())])),
         edit("release an old version", with(&release, [("/metadata/resourceVersion", "{old-rv}".into())])),
