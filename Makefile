@@ -18,12 +18,16 @@ SUITES := $(shell awk 'BEGIN { RS = "" } /\[\[test\]\]/ && !/"e2e\// { sub(/.*\[
 SUITE_FLAGS := $(addprefix --test ,$(SUITES))
 STAGE := hack/stage
 
-.PHONY: help demo test check deny gen e2e tools guards bench
+.PHONY: help demo demo-cluster test check deny gen e2e tools guards bench
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
-demo: ## a throw-away control plane, two replicas, one run, the leader killed midway
+demo: ## build, then rehearse a restart of everything on a model of the cluster; writes demo.html
+	@$(STAGE) build $(CARGO) build --locked --release --quiet --bin punctual
+	@target/release/punctual drill --html demo.html
+
+demo-cluster: ## a throw-away control plane, two replicas, one run, the leader killed midway
 	@$(STAGE) tools e2e/tools/build
 	@$(STAGE) build $(CARGO) test --locked --no-run --test demo
 	@$(CARGO) test --locked --quiet --test demo -- show

@@ -25,6 +25,8 @@
 //! | [`telemetry`] | metrics, health, logs, events |
 //! | [`sim`] | deterministic simulation: API-server model, replicas, faults, invariants, scenarios |
 //! | [`cli`] | one file a subcommand |
+//! | [`task`] | where the tasks of a replica are spawned, so that a simulation can stop them all |
+//! | [`watch`] | the latest value of something, and news of it |
 //! | [`retry`], [`yaml`] | the only users of `backoff` and of the YAML library |
 //!
 //! Three rules hold everywhere. *Safety needs no clock*: the Lease decides who works, the fence on
@@ -44,6 +46,8 @@ pub mod providers;
 pub mod recovery;
 pub mod retry;
 pub mod sim;
+pub mod task;
 pub mod telemetry;
 pub mod time;
+pub mod watch;
 pub mod yaml;

@@ -4,6 +4,8 @@
 
 #[path = "boundaries/code.rs"]
 mod code;
+#[path = "boundaries/determinism.rs"]
+mod determinism;
 #[path = "shared/repository.rs"]
 mod repository;
 #[path = "boundaries/rules.rs"]
@@ -150,6 +152,47 @@ fn forged_second_users_are_found() {
         forged(rules::single_users, "src/x.rs", "fn f(backoff: B) { self.backoff.go() }"),
         0
     );
+}
+
+#[test]
+fn tasks_of_a_replica_are_spawned_in_one_room() {
+    hold(determinism::spawning);
+}
+
+#[test]
+fn forged_spawning_is_found() {
+    for text in ["fn f() { tokio::spawn(x); }", "fn f() { set.spawn(x); }"] {
+        assert_eq!(forged(determinism::spawning, "src/operator/x.rs", text), 1, "{text}");
+        assert_eq!(forged(determinism::spawning, "src/sim/x.rs", text), 0, "{text}");
+    }
+    let fine = "fn f() { task::spawn_in(&mut set, x); } // tokio::spawn(x)";
+    assert_eq!(forged(determinism::spawning, "src/operator/x.rs", fine), 0);
+}
+
+#[test]
+fn no_order_is_drawn_at_random() {
+    hold(determinism::order);
+}
+
+#[test]
+fn forged_random_orders_are_found() {
+    for text in [
+        "fn f() { tokio::select! { a = b => {} } }",
+        "fn f() { select!(a = b => {}) }",
+        "use tokio::sync::watch;",
+        "use tokio::{sync::{Notify, watch}, time::sleep};",
+        "fn f() { tokio::sync::watch::channel(1); }",
+    ] {
+        assert_eq!(forged(determinism::order, "src/x.rs", text), 1, "{text}");
+    }
+    for text in [
+        "fn f() { tokio::select! {\n    biased; // why\n    a = b => {} } }",
+        "use crate::watch;",
+        "fn select() {}",
+        "use tokio::sync::Notify;\nuse crate::{task, watch};",
+    ] {
+        assert_eq!(forged(determinism::order, "src/x.rs", text), 0, "{text}");
+    }
 }
 
 #[test]

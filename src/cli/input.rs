@@ -23,7 +23,8 @@ pub fn read_manifest(path: &Path) -> Result<Value, CliError> {
         .map_err(|error| CliError::BadUsage(format!("{name} is not one YAML object: {error}")))
 }
 
-fn read_text(path: &Path) -> io::Result<String> {
+/// Reads a file as text; `-` is standard input.
+pub(super) fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let limit = MAX_FILE_BYTES + 1;
     let read = if path.as_os_str() == "-" {

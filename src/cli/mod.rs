@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod crds;
+pub mod drill;
 pub mod input;
 pub mod next;
 pub mod output;
@@ -28,6 +29,8 @@ enum Command {
     Backfill(trigger::BackfillArgs),
     /// Print the CustomResourceDefinitions as YAML.
     Crds(crds::Args),
+    /// Rehearse on a model: scenario files, a restart of everything, or random histories.
+    Drill(drill::Args),
     /// List the next instants of a schedule, with local times and what clock changes do to them.
     Next(next::Args),
     /// Show what the operator would run and skip with a schedule at a moment; reads the cluster only
@@ -77,6 +80,7 @@ pub fn main() -> ExitCode {
         Command::Backfill(args) => trigger::backfill(&args),
         Command::Trigger(args) => trigger::run(&args),
         Command::Crds(args) => crds::run(&args),
+        Command::Drill(args) => drill::run(&args),
         Command::Next(args) => next::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Run(args) => run::run(*args),

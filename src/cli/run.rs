@@ -207,6 +207,7 @@ async fn operate(args: Args) -> Result<u8, CliError> {
         signal(SignalKind::interrupt()).map_err(|error| failed("cannot take signals", &error))?;
     let stop = async move {
         tokio::select! {
+            biased;
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }

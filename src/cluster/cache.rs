@@ -15,14 +15,16 @@ use kube::{
     core::{DeserializeGuard, error_boundary::InvalidObject},
     runtime::watcher::{self, Event, watcher},
 };
-use tokio::sync::watch;
 
 use super::{
     Clients, Object, ObjectKey,
     client::{WATCH_SECONDS, WatchPause},
     reader, resource_version,
 };
-use crate::api::{MAX_MESSAGE_CHARS, truncate};
+use crate::{
+    api::{MAX_MESSAGE_CHARS, truncate},
+    watch,
+};
 
 /// Deletions remembered, so that the late answer to an own write does not bring an object back. Such
 /// an answer is at most a write deadline late; far fewer objects are deleted in that time.

@@ -1,51 +1,80 @@
-//! The hand that sends events: one recorder for the process, one event at a time.
+//! The hand that sends events: one for the process, one event at a time.
 //!
 //! Events are a help for people. One that cannot be sent is counted and forgotten; nothing waits for
-//! it and nothing is decided by it.
+//! it and nothing is decided by it. The recorder of kube-runtime is not used: it reads the machine's
+//! clock by itself and remembers without bound.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{
-    Client,
-    runtime::events::{Event, EventType, Recorder, Reporter},
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{
+    api::{core::v1::ObjectReference, events::v1::Event},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::json;
 use tokio::time::timeout;
 
 use super::{ApiError, Clients};
 use crate::{
     api::truncate,
+    identity::sha256_hex,
     telemetry::{EventQueue, Metrics, Note, NoteKind, ObjectRef},
+    time::WallClock,
 };
 
 /// Deadline of one event. The next ones wait meanwhile, and the queue drops the oldest.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Events after which a new recorder begins: it remembers each event of the last six minutes to
-/// count repetitions, and nothing else bounds how many those are.
-const EVENTS_PER_RECORDER: usize = 2048;
+/// An event like one that was sent so lately is counted in its series, as client-go does.
+const SERIES_TTL: SignedDuration = SignedDuration::from_mins(6);
+/// Most series that are remembered; when there are more, all begin anew, which costs repetitions.
+const MAX_SERIES: usize = 2048;
 /// Longest reporting instance that the API server accepts.
 const MAX_INSTANCE_CHARS: usize = 128;
+/// Longest part of an object's name that goes into the name of its events, so that there is room for
+/// what follows it.
+const MAX_NAME_PART: usize = 220;
+/// Hex digits that tell the events of one object apart.
+const UNIQUE_DIGITS: usize = 16;
 /// Who reports.
 const CONTROLLER: &str = "punctual.dev/operator";
 
 /// Sends what is queued to the API server.
 pub struct EventSender {
     client: Client,
-    reporter: Reporter,
-    recorder: Recorder,
-    recorded: usize,
+    instance: String,
+    wall: WallClock,
+    /// By what makes events alike.
+    series: BTreeMap<String, Series>,
+    /// Events made so far: part of their names.
+    made: u64,
     queue: EventQueue,
     metrics: Arc<Metrics>,
 }
 
+/// An event that was sent, and how often.
+struct Series {
+    namespace: String,
+    name: String,
+    count: i32,
+    last: Timestamp,
+}
+
 impl EventSender {
     /// A sender for `queue`; `replica` is the reporting instance.
-    pub fn new(clients: &Clients, replica: &str, queue: EventQueue, metrics: Arc<Metrics>) -> Self {
-        let client = clients.work();
-        let instance = Some(truncate(replica, MAX_INSTANCE_CHARS));
-        let reporter = Reporter { controller: CONTROLLER.to_owned(), instance };
-        let recorder = Recorder::new(client.clone(), reporter.clone());
-        Self { client, reporter, recorder, recorded: 0, queue, metrics }
+    pub fn new(
+        clients: &Clients,
+        replica: &str,
+        wall: WallClock,
+        queue: EventQueue,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let instance = truncate(replica, MAX_INSTANCE_CHARS);
+        let (client, series) = (clients.work(), BTreeMap::new());
+        Self { client, instance, wall, series, made: 0, queue, metrics }
     }
 
     /// Sends one event after the other, for ever. Calls `tick` before each and, when there are none,
@@ -67,63 +96,101 @@ impl EventSender {
     }
 
     async fn send(&mut self, note: Note) {
-        let (event, regarding) = event_of(note);
-        let mut sent = self.publish(&event, &regarding).await;
+        let note = note.fit();
+        let mut sent = self.publish(&note).await;
         if sent == Err(ApiError::NotFound) {
             // The series it was counted in expired on the server: begin a new one.
-            self.renew();
-            sent = self.publish(&event, &regarding).await;
+            self.series.remove(&likeness(&note));
+            sent = self.publish(&note).await;
         }
         if let Err(error) = sent {
             self.metrics.event_failed();
-            tracing::debug!(%error, reason = event.reason, "an event was not taken");
+            tracing::debug!(%error, reason = %note.reason, "an event was not taken");
         }
     }
 
-    async fn publish(
-        &mut self,
-        event: &Event,
-        regarding: &ObjectReference,
-    ) -> Result<(), ApiError> {
-        if self.recorded >= EVENTS_PER_RECORDER {
-            self.renew();
+    async fn publish(&mut self, note: &Note) -> Result<(), ApiError> {
+        let now = self.wall.now();
+        self.series.retain(|_, series| now.duration_since(series.last) < SERIES_TTL);
+        if self.series.len() >= MAX_SERIES {
+            self.series.clear();
         }
-        self.recorded += 1;
-        match timeout(EVENT_TIMEOUT, self.recorder.publish(event, regarding)).await {
-            Ok(sent) => sent.map_err(ApiError::from),
-            Err(_) => Err(ApiError::deadline()),
-        }
+        let likeness = likeness(note);
+        let sent = async {
+            if let Some(known) = self.series.get(&likeness) {
+                return repeat(&self.client, known, now).await;
+            }
+            self.made += 1;
+            create(&self.client, &self.event(note, now)).await
+        };
+        let series = timeout(EVENT_TIMEOUT, sent).await.map_err(|_| ApiError::deadline())??;
+        self.series.insert(likeness, series);
+        Ok(())
     }
 
-    fn renew(&mut self) {
-        self.recorder = Recorder::new(self.client.clone(), self.reporter.clone());
-        self.recorded = 0;
+    fn event(&self, note: &Note, now: Timestamp) -> Event {
+        let ObjectRef { api_version, kind, namespace, name, uid } = note.object.clone();
+        let some = |text: String| Some(text).filter(|text| !text.is_empty());
+        // Two replicas may speak of one object at one moment.
+        let mark = format!("{}\n{}\n{}", self.instance, self.made, now.as_nanosecond());
+        let digits = sha256_hex(mark.as_bytes());
+        let part: String = name.chars().take(MAX_NAME_PART).collect();
+        Event {
+            metadata: ObjectMeta {
+                name: Some(format!("{part}.{}", &digits[..UNIQUE_DIGITS])),
+                namespace: some(namespace.clone()),
+                ..ObjectMeta::default()
+            },
+            event_time: Some(MicroTime(now)),
+            type_: Some(
+                match note.kind {
+                    NoteKind::Normal => "Normal",
+                    NoteKind::Warning => "Warning",
+                }
+                .to_owned(),
+            ),
+            reason: Some(note.reason.clone().into_owned()),
+            action: Some(note.action.clone().into_owned()),
+            note: some(note.message.clone()),
+            reporting_controller: Some(CONTROLLER.to_owned()),
+            reporting_instance: Some(self.instance.clone()),
+            regarding: Some(ObjectReference {
+                api_version: some(api_version),
+                kind: some(kind),
+                namespace: some(namespace),
+                name: some(name),
+                uid: some(uid),
+                ..ObjectReference::default()
+            }),
+            ..Event::default()
+        }
     }
 }
 
-fn event_of(note: Note) -> (Event, ObjectReference) {
-    let Note { object, kind, reason, action, message } = note.fit();
-    let ObjectRef { api_version, kind: object_kind, namespace, name, uid } = object;
-    let some = |text: String| Some(text).filter(|text| !text.is_empty());
-    let regarding = ObjectReference {
-        api_version: some(api_version),
-        kind: some(object_kind),
-        namespace: some(namespace),
-        name: some(name),
-        uid: some(uid),
-        ..ObjectReference::default()
-    };
-    let event = Event {
-        type_: match kind {
-            NoteKind::Normal => EventType::Normal,
-            NoteKind::Warning => EventType::Warning,
-        },
-        reason: reason.into_owned(),
-        note: some(message),
-        action: action.into_owned(),
-        secondary: None,
-    };
-    (event, regarding)
+/// Equal for events that are one series: same object, reason and action.
+fn likeness(note: &Note) -> String {
+    let ObjectRef { api_version, kind, namespace, name, uid } = &note.object;
+    let Note { kind: note_kind, reason, action, .. } = note;
+    let object = [api_version, kind, namespace, name, uid].map(String::as_str).join("\n");
+    format!("{object}\n{note_kind:?}\n{reason}\n{action}")
+}
+
+async fn create(client: &Client, event: &Event) -> Result<Series, ApiError> {
+    let namespace = event.metadata.namespace.clone().unwrap_or_default();
+    let api: Api<Event> = Api::namespaced(client.clone(), &namespace);
+    api.create(&PostParams::default(), event).await?;
+    let name = event.metadata.name.clone().unwrap_or_default();
+    let last = event.event_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+    Ok(Series { namespace, name, count: 1, last })
+}
+
+async fn repeat(client: &Client, known: &Series, now: Timestamp) -> Result<Series, ApiError> {
+    let Series { namespace, name, count, .. } = known;
+    let count = count.saturating_add(1);
+    let api: Api<Event> = Api::namespaced(client.clone(), namespace);
+    let patch = json!({"series": {"count": count, "lastObservedTime": MicroTime(now)}});
+    api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
+    Ok(Series { namespace: namespace.clone(), name: name.clone(), count, last: now })
 }
 
 #[cfg(test)]
@@ -163,7 +230,13 @@ mod tests {
         let metrics = Arc::new(Metrics::new());
         let queue = EventQueue::new(Arc::clone(&metrics));
         let clients = Clients::single(fake.client());
-        let sender = EventSender::new(&clients, "pod-0", queue.clone(), Arc::clone(&metrics));
+        let sender = EventSender::new(
+            &clients,
+            "pod-0",
+            WallClock::driven(Timestamp::UNIX_EPOCH),
+            queue.clone(),
+            Arc::clone(&metrics),
+        );
         Scene { fake, queue, metrics, sender }
     }
 
@@ -219,6 +292,23 @@ mod tests {
         scene.sender.flush().await;
         assert_eq!(sent(&scene.fake, &Method::POST).len(), 2);
         assert!(scene.metrics.encode().contains("punctual_events_failed_total 0\n"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn events_of_one_moment_have_names_of_their_own_and_times_of_the_wall_clock() {
+        let mut scene = scene();
+        scene.queue.publish(note("Missed"));
+        scene.queue.publish(note("Deadline"));
+        scene.sender.flush().await;
+        let posts = sent(&scene.fake, &Method::POST);
+        let name = |of: usize| posts[of].body["metadata"]["name"].clone();
+        assert_ne!(name(0), name(1));
+        assert!(name(0).as_str().unwrap().starts_with("nightly."));
+        assert_eq!(posts[0].body["eventTime"], "1970-01-01T00:00:00.000000Z");
+        scene.sender.wall.set("1970-01-01T00:06:00Z".parse().unwrap());
+        scene.queue.publish(note("Missed"));
+        scene.sender.flush().await;
+        assert_eq!(sent(&scene.fake, &Method::POST).len(), 3, "the series is old: a new one");
     }
 
     #[tokio::test(start_paused = true)]

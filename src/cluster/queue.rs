@@ -19,6 +19,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+use crate::task;
+
 /// When a key is looked at again whose handler panicked: a defect, so rarely, but the others go on.
 const AFTER_PANIC: Duration = Duration::from_secs(60);
 
@@ -200,7 +202,7 @@ where
 {
     let mut workers = JoinSet::new();
     for _ in 0..concurrency.max(1) {
-        workers.spawn(work(queue.clone(), handler.clone()));
+        task::spawn_in(&mut workers, work(queue.clone(), handler.clone()));
     }
     while workers.join_next().await.is_some() {}
 }

@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{sync::watch, task::JoinSet, time::sleep};
+use tokio::{task::JoinSet, time::sleep};
 
 use super::{
     Config,
@@ -20,8 +20,10 @@ use crate::{
     maintenance::controller::{self, Controller, MayCreate},
     providers::simulated::SimulatedService,
     recovery::Beginning,
+    task,
     telemetry::{EventQueue, Health, Metrics},
     time::{LeaseClock, WallClock},
+    watch,
 };
 
 /// How often the replica looks at itself: the heartbeat of the runtime, and the wall clock.
@@ -174,6 +176,7 @@ impl Replica {
         let mut sender = EventSender::new(
             &this.clients,
             &this.config.replica,
+            this.wall_clock.clone(),
             this.events.clone(),
             Arc::clone(&this.metrics),
         );
@@ -182,11 +185,11 @@ impl Replica {
         let campaign = this.campaign();
         campaign.begin();
         this.health.started();
-        tasks.spawn(campaign.run());
-        tasks.spawn(Arc::clone(&this).report_leadership());
+        task::spawn_in(&mut tasks, campaign.run());
+        task::spawn_in(&mut tasks, Arc::clone(&this).report_leadership());
         let (controllers, working) = watch::channel(None);
-        tasks.spawn(Arc::clone(&this).pulse(working));
-        tasks.spawn({
+        task::spawn_in(&mut tasks, Arc::clone(&this).pulse(working));
+        task::spawn_in(&mut tasks, {
             let handle = this.handle.clone();
             async move {
                 stop.await;
@@ -196,14 +199,21 @@ impl Replica {
         });
         let mut work = JoinSet::new();
         let (ended, ended_early) = watch::channel(false);
-        work.spawn(Arc::clone(&this).work_while_leading(controllers, Ended(Some(ended))));
-        tasks.spawn(Arc::clone(&this).hand_over_without_controllers(ended_early.clone()));
+        task::spawn_in(
+            &mut work,
+            Arc::clone(&this).work_while_leading(controllers, Ended(Some(ended))),
+        );
+        task::spawn_in(
+            &mut tasks,
+            Arc::clone(&this).hand_over_without_controllers(ended_early.clone()),
+        );
         let drain = async move || {
             // Ends once leadership is over and the passes under way have ended. A panic in there has
             // been logged; there is nothing left to wait for.
             while work.join_next().await.is_some() {}
         };
         let reason = tokio::select! {
+            biased; // a loss is told at once; the sender is never ready
             reason = elector.run(drain) => reason,
             () = sender.run(PULSE, || {}) => LostReason::Shutdown, // it sends for ever
         };

@@ -208,7 +208,7 @@ impl Run {
 }
 
 /// What a reason of a simulated failure says about a retry.
-fn class_of(reason: &str) -> FailureClass {
+pub(crate) fn class_of(reason: &str) -> FailureClass {
     match reason {
         "Crash" => FailureClass::Deterministic,
         "Evicted" | "Preempted" | "NodeLost" => FailureClass::Disruption,

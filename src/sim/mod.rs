@@ -13,10 +13,18 @@
 //! the store, the ground truth that the invariants judge.
 
 pub mod api;
+pub mod chronicle;
 mod commit;
 pub mod invariants;
 mod kind;
+pub mod page;
+pub mod provider;
+pub mod random;
+pub mod rng;
 mod run_event;
+pub mod scenario;
+pub mod workload;
+pub mod world;
 
 pub use commit::{Commit, Verb};
 pub use kind::{Key, Kind};

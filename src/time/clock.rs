@@ -8,6 +8,7 @@
 //! by tests and by the simulation.
 
 use std::{
+    fmt,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -50,8 +51,19 @@ enum Source<T> {
     /// The operating system.
     #[default]
     System,
-    /// A value that a test or the simulation sets.
+    /// A value that a test sets.
     Driven(Arc<Mutex<T>>),
+    /// A function of the simulation's virtual time.
+    Computed(Computed<T>),
+}
+
+#[derive(Clone)]
+struct Computed<T>(Arc<dyn Fn() -> T + Send + Sync>);
+
+impl<T> fmt::Debug for Computed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Computed")
+    }
 }
 
 impl LeaseClock {
@@ -65,7 +77,12 @@ impl LeaseClock {
         Self(Source::Driven(Arc::new(Mutex::new(start))))
     }
 
-    /// Moves a driven clock; does nothing to the machine's.
+    /// A clock that shows what `reading` gives; it must never go back.
+    pub fn computed(reading: impl Fn() -> LeaseInstant + Send + Sync + 'static) -> Self {
+        Self(Source::Computed(Computed(Arc::new(reading))))
+    }
+
+    /// Moves a driven clock; does nothing to another.
     pub fn set(&self, to: LeaseInstant) {
         self.0.set(to);
     }
@@ -92,7 +109,12 @@ impl WallClock {
         Self(Source::Driven(Arc::new(Mutex::new(start))))
     }
 
-    /// Moves a driven clock; does nothing to the machine's.
+    /// A clock that shows what `reading` gives.
+    pub fn computed(reading: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self(Source::Computed(Computed(Arc::new(reading))))
+    }
+
+    /// Moves a driven clock; does nothing to another.
     pub fn set(&self, to: Timestamp) {
         self.0.set(to);
     }
@@ -109,6 +131,7 @@ impl<T: Copy> Source<T> {
             Self::System => system(),
             // A poisoned lock still holds a whole value: readings are `Copy`.
             Self::Driven(value) => *value.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
+            Self::Computed(Computed(reading)) => reading(),
         }
     }
 
@@ -129,6 +152,17 @@ mod tests {
         assert_eq!(clock.now(), LeaseInstant::from_nanos(5));
         clock.clone().set(LeaseInstant::from_nanos(9));
         assert_eq!(clock.now().since(LeaseInstant::from_nanos(5)), Duration::from_nanos(4));
+    }
+
+    #[test]
+    fn a_computed_clock_shows_what_it_is_told() {
+        let time = Arc::new(Mutex::new(5));
+        let shown = Arc::clone(&time);
+        let clock = LeaseClock::computed(move || LeaseInstant::from_nanos(*shown.lock().unwrap()));
+        assert_eq!(clock.now(), LeaseInstant::from_nanos(5));
+        *time.lock().unwrap() = 7;
+        clock.set(LeaseInstant::from_nanos(1));
+        assert_eq!(clock.clone().now(), LeaseInstant::from_nanos(7), "nobody sets it");
     }
 
     #[test]

@@ -49,7 +49,7 @@ const SIMULATION: &str = "src/sim/";
 /// One breach of a rule.
 pub(crate) type Breaches = Vec<String>;
 
-fn breach(source: &Source, at: usize, what: &str) -> String {
+pub(crate) fn breach(source: &Source, at: usize, what: &str) -> String {
     format!("{}:{}: {what}", source.path, source.line_of(at))
 }
 

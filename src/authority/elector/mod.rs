@@ -9,7 +9,7 @@ use std::{
 
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::{
-    sync::{Notify, watch},
+    sync::Notify,
     task::JoinSet,
     time::{sleep, timeout},
 };
@@ -23,7 +23,9 @@ use super::{
 };
 use crate::{
     cluster::{Answered, ApiError, LeaseApi},
+    task,
     time::{LeaseClock, LeaseInstant, WallClock},
+    watch,
 };
 
 /// How long the drain may take before the Lease is given back: longer than the deadline of a write,
@@ -407,7 +409,7 @@ impl Hints {
         }
         let (lease, news) = (lease.clone(), Arc::clone(&self.news));
         let version = Arc::clone(&self.version);
-        self.task.spawn(async move {
+        task::spawn_in(&mut self.task, async move {
             let from = || version.lock().unwrap_or_else(PoisonError::into_inner).clone();
             lease.hints(from, || news.notify_one()).await;
         });

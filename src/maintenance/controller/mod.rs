@@ -183,7 +183,7 @@ impl Controller {
         self.working.store(true, Ordering::Relaxed);
         run_workers(self.queue.clone(), self.deps.concurrency, move |key| {
             let this = this.clone();
-            async move { this.pass(key).await }
+            async move { Box::pin(this.pass(key)).await } // its state is large
         })
         .await;
     }

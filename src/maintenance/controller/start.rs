@@ -81,7 +81,7 @@ pub async fn run(
     };
     let mut work = std::pin::pin!(work);
     tokio::select! {
-        biased;
+        biased; // work that ended by itself has nothing left to be stopped
         () = &mut work => return,
         () = stop => controller.stop(),
     }

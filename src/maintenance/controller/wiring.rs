@@ -13,8 +13,10 @@ use super::{
 use crate::{
     api::{LABEL_PARENT_UID, MaintenanceOccurrence, MaintenanceSchedule},
     cluster::{Cache, Change, Clients, Listener, Object, ObjectKey, Queue, Scope},
+    identity::occurrence_name,
     maintenance::{Note, schedule::is_terminal},
     providers::job::{Sightings, digest::JobDigest},
+    task,
     telemetry::{EventQueue, Metrics},
 };
 
@@ -47,7 +49,7 @@ impl Wiring {
                 let (queue, census) = (queue.clone(), census.clone());
                 move |change: &Change<'_, MaintenanceSchedule>| {
                     census.schedule(change);
-                    queue.add(Key::Schedule(change.key.clone()));
+                    schedule_changed(&queue, change);
                 }
             }),
         );
@@ -145,7 +147,7 @@ fn follow<K: Object>(
     scope: &Scope,
 ) {
     let (cache, clients, scope) = (cache.clone(), clients.clone(), scope.clone());
-    watches.spawn(async move { cache.run(&clients, &scope).await });
+    task::spawn_in(watches, async move { cache.run(&clients, &scope).await });
 }
 
 /// A cache's listener: one closure for changes, one place for faults.
@@ -183,6 +185,21 @@ impl<K, F: Fn(&Change<'_, K>) + Send + Sync> Listener<K> for Watching<F> {
 
 fn schedule_key(occurrence: &MaintenanceOccurrence) -> ObjectKey {
     ObjectKey::new(occurrence.namespace().unwrap_or_default(), &occurrence.spec.schedule_name)
+}
+
+fn schedule_changed(queue: &Queue<Key>, change: &Change<'_, MaintenanceSchedule>) {
+    queue.add(Key::Schedule(change.key.clone()));
+    let claims = |schedule: Option<&MaintenanceSchedule>| {
+        let status = schedule.and_then(|schedule| schedule.status.as_ref());
+        status.map(|status| status.claimed.clone()).unwrap_or_default()
+    };
+    let (old, new) = (claims(change.old), claims(change.new));
+    // A claim is what lets an occurrence start. Whoever wrote it may not have learnt that it was
+    // written, so what counts is that it is there.
+    for claim in new.into_iter().filter(|claim| !old.contains(claim)) {
+        let name = occurrence_name(&change.key.name, claim.time);
+        queue.add(Key::Occurrence(ObjectKey::new(&change.key.namespace, name)));
+    }
 }
 
 fn occurrence_changed(

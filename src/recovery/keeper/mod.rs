@@ -11,10 +11,7 @@ use std::{
 use futures::future::join;
 use jiff::Timestamp;
 use kube::api::{ObjectMeta, PropagationPolicy};
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 
 use super::{
     classify::{Found, Item, Judgement, Verdict, answered, orphaned, rested},
@@ -31,6 +28,7 @@ use crate::{
     retry,
     telemetry::{EventQueue, Metrics, Note, NoteKind, ObjectRef},
     time::{LeaseClock, LeaseInstant, WallClock},
+    watch,
 };
 
 /// How long nothing may be learnt of any item before the rest counts as uncertain: the time for

@@ -1,20 +1,19 @@
 mod peace;
 mod trouble;
 
-use std::{
-    pin::Pin,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
-    task::{Context, Poll, Waker},
-};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use http::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::cluster::{
-    Clients, ObjectKey,
-    fake::{FakeApi, Fault, Logged},
+use crate::{
+    cluster::{
+        Clients, ObjectKey,
+        fake::{FakeApi, Fault, Logged},
+    },
+    task::Process,
 };
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/ops/leases";
@@ -83,7 +82,7 @@ impl Lab {
             entropy: Entropy::seeded(number),
         });
         handle.set_campaign(true);
-        let freezer = Freezer::default();
+        let process = Process::new();
         let drained = Arc::new(AtomicBool::new(false));
         let (drain_done, seen_gate) = (Arc::clone(&drained), gate.clone());
         let drain = move || async move {
@@ -91,8 +90,8 @@ impl Lab {
             sleep(ms(20)).await;
             drain_done.store(true, Ordering::Relaxed);
         };
-        let task = tokio::spawn(freezer.of(elector.run(drain)));
-        Replica { handle, gate, clocks, freezer, drained, task }
+        let task = tokio::spawn(process.contain(elector.run(drain)));
+        Replica { handle, gate, clocks, process, drained, task }
     }
 
     fn stored(&self) -> Value {
@@ -131,7 +130,7 @@ struct Replica {
     handle: ElectorHandle,
     gate: Gate,
     clocks: ClockGuard,
-    freezer: Freezer,
+    process: Process,
     drained: Arc<AtomicBool>,
     task: JoinHandle<LostReason>,
 }
@@ -157,46 +156,5 @@ impl Replica {
         assert_eq!(news, Leadership::Lost { reason: reason.clone() });
         assert!(self.gate.is_lost());
         reason
-    }
-}
-
-/// Stops a task as SIGSTOP would: time goes on, nothing else does.
-#[derive(Clone, Default)]
-struct Freezer {
-    frozen: Arc<AtomicBool>,
-    waker: Arc<Mutex<Option<Waker>>>,
-}
-
-struct Freezable<F> {
-    inner: Pin<Box<F>>,
-    freezer: Freezer,
-}
-
-impl Freezer {
-    fn of<F: Future>(&self, inner: F) -> Freezable<F> {
-        Freezable { inner: Box::pin(inner), freezer: self.clone() }
-    }
-
-    fn freeze(&self) {
-        self.frozen.store(true, Ordering::Relaxed);
-    }
-
-    fn thaw(&self) {
-        self.frozen.store(false, Ordering::Relaxed);
-        if let Some(waker) = self.waker.lock().unwrap().take() {
-            waker.wake();
-        }
-    }
-}
-
-impl<F: Future> Future for Freezable<F> {
-    type Output = F::Output;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        *self.freezer.waker.lock().unwrap() = Some(context.waker().clone());
-        if self.freezer.frozen.load(Ordering::Relaxed) {
-            return Poll::Pending;
-        }
-        self.inner.as_mut().poll(context)
     }
 }

@@ -140,12 +140,12 @@ async fn a_leader_that_was_paused_past_its_validity_is_lost_when_it_goes_on() {
             sleep(ms(5)).await; // not in the middle of a request
         }
         sleep(ms(20)).await;
-        replica.freezer.freeze();
+        replica.process.freeze();
         sleep(secs(pause)).await;
         assert!(permit.check().is_err(), "no permit outlives the validity");
         let successor = (pause > 10).then(|| standby.term().unwrap());
         lab.fake.clear_log();
-        replica.freezer.thaw();
+        replica.process.thaw();
         assert_eq!(replica.lost().await, LostReason::Expired);
         let sent = lab.puts(false).into_iter();
         let nonce = |e: &Logged| e.body["metadata"]["annotations"]["punctual.dev/nonce"].clone();

@@ -1,0 +1,79 @@
+//! How fast random histories are played: `cargo bench --bench histories [-- A..B]`, on one core.
+//!
+//! Prints simulated leader changes a second, which are to be at least 50, and what did not hold. With
+//! one number in place of a range it prints the story of that seed.
+
+use std::{process::ExitCode, time::Instant};
+
+use punctual::sim::{random, world::Coverage};
+
+fn main() -> ExitCode {
+    let range = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    let range = range.unwrap_or_else(|| "0..100".to_owned());
+    let Some((from, to)) = seeds(&range) else {
+        eprintln!("{range:?}: give a seed or a range of seeds, for example 0..100");
+        return ExitCode::from(2);
+    };
+    let begun = Instant::now();
+    let (mut terms, mut commits, mut virtual_secs, mut bad) = (0, 0, 0.0, 0);
+    let mut coverage = Coverage::default();
+    for seed in from..to {
+        let report = random::history(seed);
+        terms += report.terms;
+        commits += report.commits;
+        virtual_secs += report.lasted.as_secs_f64();
+        coverage.merge(&report.coverage);
+        if !range.contains("..") {
+            report.story.iter().for_each(|entry| println!("{entry}"));
+            println!("{}", report.log);
+        }
+        if !report.is_clean() {
+            bad += 1;
+            println!("seed {seed}:");
+            report.violations.iter().for_each(|violation| println!("  {violation}"));
+            report.defects.iter().for_each(|defect| println!("  {defect}"));
+        }
+    }
+    let secs = begun.elapsed().as_secs_f64();
+    let number = |count: u64| u32::try_from(count).map_or(f64::MAX, f64::from);
+    let histories = number(to - from);
+    let changes = number(u64::try_from(terms).unwrap_or(u64::MAX));
+    print_coverage(&coverage);
+    println!(
+        "{histories} histories in {secs:.1} s: {:.1} a second, {:.1} leader changes a second, {:.0} \
+         writes a second, {:.0} times real time; {bad} with violations",
+        histories / secs,
+        changes / secs,
+        number(commits) / secs,
+        virtual_secs / secs,
+    );
+    if bad == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) }
+}
+
+fn seeds(range: &str) -> Option<(u64, u64)> {
+    match range.split_once("..") {
+        Some((from, to)) => Some((from.parse().ok()?, to.parse().ok()?)),
+        None => range.parse().ok().map(|seed: u64| (seed, seed + 1)),
+    }
+}
+
+fn print_coverage(coverage: &Coverage) {
+    for ((fault, request), count) in &coverage.faults {
+        println!("fault       {count:>7} {fault} × {request}");
+    }
+    for ((from, to), count) in &coverage.transitions {
+        println!("transition  {count:>7} {from} → {to}");
+    }
+    for ((state, reason), count) in &coverage.reasons {
+        println!("reason      {count:>7} {state}/{reason}");
+    }
+    for (what, map) in [
+        ("skipped", &coverage.skipped),
+        ("event", &coverage.events),
+        ("gained", &coverage.gained),
+        ("ended", &coverage.ended),
+        ("workload", &coverage.workload),
+    ] {
+        map.iter().for_each(|(name, count)| println!("{what:<11} {count:>7} {name}"));
+    }
+}

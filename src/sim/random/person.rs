@@ -1,0 +1,121 @@
+//! What people do meanwhile.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{
+    moves::{Hand, name_of},
+    objects,
+};
+use crate::sim::{
+    Key, Kind,
+    api::{Deletion, Request},
+};
+
+/// Who writes.
+const PERSON: &str = "person";
+
+impl Hand<'_> {
+    /// One thing that a person does with something that is there.
+    pub(super) fn person(&mut self) {
+        match self.dice.of(1..=12) {
+            1 | 2 => self.cancel(),
+            3 | 4 => self.resolve(),
+            5 => self.delete(Kind::MaintenanceOccurrence),
+            6 => self.delete(Kind::MaintenanceSchedule),
+            7 | 8 => self.create_schedule(),
+            9 => self.suspend(),
+            10 | 11 => self.edit(),
+            _ => self.trigger(),
+        }
+    }
+
+    fn write(&self, what: &str, request: Request) {
+        let outcome = match self.world.model().write(PERSON, request) {
+            Ok(_) => "done".to_owned(),
+            Err(refusal) => refusal.to_string(),
+        };
+        self.world.note(format!("a person wants to {what}: {outcome}"));
+    }
+
+    fn one_of(&mut self, kind: Kind, wanted: impl Fn(&Value) -> bool) -> Option<Arc<Value>> {
+        let all = self.world.model().list(kind);
+        let of: Vec<Arc<Value>> = all.into_iter().filter(|object| wanted(object)).collect();
+        self.dice.pick(&of).cloned()
+    }
+
+    fn cancel(&mut self) {
+        let open = |object: &Value| object["status"]["conditions"].is_null() || !is_over(object);
+        let Some(object) = self.one_of(Kind::MaintenanceOccurrence, open) else { return };
+        let key = Key::new(Kind::MaintenanceOccurrence, "default", name_of(&object));
+        let patch = Request::patch(&key, json!({"spec": {"cancel": true}}));
+        self.write(&format!("cancel {key}"), patch);
+    }
+
+    fn resolve(&mut self) {
+        let unresolved = |object: &Value| object["status"]["state"] == "Unresolved";
+        let Some(object) = self.one_of(Kind::MaintenanceOccurrence, unresolved) else { return };
+        let key = Key::new(Kind::MaintenanceOccurrence, "default", name_of(&object));
+        let attempt = object["status"]["attempts"].as_array().map_or(1, Vec::len);
+        let decision = self.dice.pick(&["Succeeded", "Failed", "Retry", "Retry"]).copied();
+        let resolution = json!({
+            "attempt": attempt, "decision": decision, "reason": "looked at by a person",
+            "acceptDuplicate": self.dice.chance(30),
+        });
+        let patch = Request::patch(&key, json!({"spec": {"resolution": resolution}}));
+        self.write(&format!("resolve {key}"), patch);
+    }
+
+    fn delete(&mut self, kind: Kind) {
+        let Some(object) = self.one_of(kind, |_| true) else { return };
+        let key = Key::new(kind, "default", name_of(&object));
+        self.write(&format!("delete {key}"), Request::delete(&key, Deletion::default()));
+    }
+
+    fn create_schedule(&mut self) {
+        let name = self.dice.pick(&objects::SCHEDULES).copied().unwrap_or("alpha");
+        let schedule = objects::schedule(&mut self.dice, name);
+        let create = Request::create(Kind::MaintenanceSchedule, "default", schedule);
+        self.write(&format!("create msched/{name}"), create);
+    }
+
+    fn suspend(&mut self) {
+        let Some(object) = self.one_of(Kind::MaintenanceSchedule, |_| true) else { return };
+        let key = Key::new(Kind::MaintenanceSchedule, "default", name_of(&object));
+        let suspend = object["spec"]["suspend"] != true;
+        let patch = Request::patch(&key, json!({"spec": {"suspend": suspend}}));
+        self.write(&format!("set suspend of {key} to {suspend}"), patch);
+    }
+
+    /// Another expression, policy or image.
+    fn edit(&mut self) {
+        let Some(object) = self.one_of(Kind::MaintenanceSchedule, |_| true) else { return };
+        let key = Key::new(Kind::MaintenanceSchedule, "default", name_of(&object));
+        let other = objects::schedule(&mut self.dice, &key.name);
+        let field = self.dice.pick(&["schedule", "concurrencyPolicy", "missedRuns"]).copied();
+        let field = field.unwrap_or("schedule");
+        let patch = Request::patch(&key, json!({"spec": {field: other["spec"][field]}}));
+        self.write(&format!("edit {field} of {key}"), patch);
+    }
+
+    /// An occurrence by hand, of an instant a little before or after now.
+    fn trigger(&mut self) {
+        let name = self.dice.pick(&objects::SCHEDULES).copied().unwrap_or("alpha");
+        let now = self.world.model().now();
+        let minutes = i64::try_from(self.dice.of(0..=6)).unwrap_or(0) - 3;
+        let minute = now.as_second().div_euclid(60) + minutes;
+        let Ok(instant) = jiff::Timestamp::from_second(minute * 60) else { return };
+        let instant = instant.to_string();
+        let digits: String = instant.chars().filter(char::is_ascii_digit).take(12).collect();
+        let object = objects::by_hand(name, &digits, &instant, None);
+        let create = Request::create(Kind::MaintenanceOccurrence, "default", object);
+        self.write(&format!("trigger {name} at {instant}"), create);
+    }
+}
+
+/// Whether an occurrence has ended.
+fn is_over(occurrence: &Value) -> bool {
+    let state = occurrence["status"]["state"].as_str().unwrap_or_default();
+    ["Succeeded", "Failed", "Cancelled", "Skipped", "Superseded"].contains(&state)
+}

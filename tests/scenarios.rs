@@ -1,0 +1,231 @@
+//! Plays every scenario file of the repository, and `punctual drill` as people call it.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use punctual::sim::scenario::{Played, Scenario, parse, play};
+use serde_json::Value;
+
+/// Folders with scenario files.
+const FOLDERS: [&str; 3] = ["tests/cases/scenarios", "tests/scenarios", "docs/examples/scenarios"];
+/// Fewer files than this means that the test looked in the wrong place.
+const LEAST_FILES: usize = 50;
+
+/// Scenarios that wait for kinds which are not there yet.
+const PENDING: [&str; 8] = [
+    "artifact-of-the-second-attempt",
+    "cancel-survives-crash",
+    "delete-while-running-is-a-cancel",
+    "queue-deleted-and-applied-again",
+    "restart-queued-and-completed",
+    "small-tenant-not-behind-the-flood",
+    "unknown-outcome-stays-unresolved",
+    "unsatisfiable-and-full",
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every scenario file, by path.
+fn files() -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = FOLDERS
+        .iter()
+        .flat_map(|folder| fs::read_dir(root().join(folder)).expect("the folder is readable"))
+        .map(|entry| entry.expect("the folder is readable").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .collect();
+    files.sort();
+    assert!(files.len() >= LEAST_FILES, "only {} files", files.len());
+    files
+}
+
+fn read(path: &Path) -> Scenario {
+    let name = path.strip_prefix(root()).expect("a file of the repository").display().to_string();
+    let text = fs::read_to_string(path).expect("the file is readable");
+    let scenario = parse(&name, &text).unwrap_or_else(|error| panic!("{error}"));
+    let stem = path.file_stem().and_then(|stem| stem.to_str());
+    assert_eq!(stem, Some(scenario.name.as_str()), "a scenario has the name of its file");
+    scenario
+}
+
+/// What is wrong with a scenario that was played.
+fn wrong(scenario: &Scenario, played: &Played) -> Vec<String> {
+    let failures = played.failures.iter().map(|failure| {
+        let (line, at) = (failure.line, failure.at.as_secs_f64());
+        let (expected, found) = (&failure.expected, &failure.found);
+        format!("{}:{line} at {at} s: expected {expected}; {found}", scenario.file)
+    });
+    let broken = played.broken.iter().map(|broken| format!("{}: {broken}", scenario.file));
+    failures.chain(broken).collect()
+}
+
+/// Plays all scenarios, each on one thread from its beginning to its end.
+fn play_all(scenarios: &[Scenario]) -> Vec<String> {
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let wrong = match play(scenario, None) {
+                Ok(played) => wrong(scenario, &played),
+                Err(error) => vec![error.to_string()],
+            };
+            found.lock().expect("no thread panics while it holds the lock").extend(wrong);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, std::num::NonZero::get) {
+            scope.spawn(work);
+        }
+    });
+    found.into_inner().expect("no thread panics while it holds the lock")
+}
+
+#[test]
+fn every_scenario_goes_as_its_file_says() {
+    let scenarios: Vec<Scenario> = files().iter().map(|path| read(path)).collect();
+    let ready = |scenario: &Scenario| scenario.needs.is_empty();
+    let ready: Vec<Scenario> = scenarios.into_iter().filter(ready).collect();
+    let found = play_all(&ready);
+    assert!(found.is_empty(), "\n{}\n", found.join("\n"));
+}
+
+#[test]
+fn what_waits_for_reports_is_known_by_name() {
+    let waits = |path: &PathBuf| Some(read(path)).filter(|scenario| !scenario.needs.is_empty());
+    let waiting: Vec<Scenario> = files().iter().filter_map(waits).collect();
+    let names: BTreeSet<&str> = waiting.iter().map(|scenario| scenario.name.as_str()).collect();
+    assert_eq!(names, BTreeSet::from(PENDING));
+    for scenario in &waiting {
+        assert!(
+            scenario.needs.iter().all(|kind| kind.starts_with("Report")),
+            "{:?}",
+            scenario.needs
+        );
+    }
+}
+
+#[test]
+fn one_seed_is_one_history_and_another_seed_is_another() {
+    let scenario = read(&root().join("tests/cases/scenarios/leader-change-midway.yaml"));
+    let log = |seed| play(&scenario, seed).expect("it can be played").write_log;
+    assert_eq!(log(Some(7)), log(Some(7)));
+    assert_ne!(log(Some(7)), log(Some(8)));
+    assert_eq!(log(None), log(Some(scenario.seed)));
+}
+
+/// Runs the binary in a folder of its own.
+fn drill(test: &str, file: &str, arguments: &[&str]) -> (Output, PathBuf) {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    fs::create_dir_all(&folder).expect("a folder of our own");
+    fs::write(folder.join("x.yaml"), file).expect("a folder of our own");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    command.current_dir(&folder).arg("drill").args(arguments);
+    (command.output().expect("the binary starts"), folder)
+}
+
+/// A schedule that runs at two, and what is expected of it.
+fn nightly(expect: &str) -> String {
+    format!(
+        "# It runs at two.\napiVersion: punctual.dev/v1alpha1\nkind: Scenario\nmetadata: {{name: \
+         x}}\nspec:\n  start: '2026-11-29T01:58:00Z'\n  objects:\n  - apiVersion: \
+         punctual.dev/v1alpha1\n    kind: MaintenanceSchedule\n    metadata: {{name: nightly}}\n    \
+         spec: {{schedule: 0 2 * * *, run: {{simulated: {{}}}}}}\n  end: 3m\n  expect:\n  - {expect}\n"
+    )
+}
+
+const SUCCEEDS: &str = "{object: mocc/nightly-202611290200, state: Succeeded}";
+const FAILS: &str = "{object: mocc/nightly-202611290200, state: Failed}";
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+#[test]
+fn a_file_that_holds_ends_with_0_and_its_story() {
+    let (output, folder) = drill("holds", &nightly(SUCCEEDS), &["x.yaml", "--html", "page.html"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    for part in ["x: as expected", "Who led.", "Nothing ran twice.", "The page: page.html"] {
+        assert!(said.contains(part), "{part}\n{said}");
+    }
+    assert!(output.stderr.is_empty(), "no progress bar without a terminal");
+    let page = fs::read_to_string(folder.join("page.html")).expect("the page is there");
+    assert!(page.starts_with("<!doctype html>") && page.contains("It runs at two."));
+}
+
+#[test]
+fn a_file_that_fails_ends_with_1_and_says_why_and_how_to_play_it_again() {
+    let (output, _) = drill("fails", &nightly(FAILS), &["x.yaml", "--seeds", "3..4"]);
+    let said: String = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for part in [
+        "x: NOT as expected",
+        "x.yaml:14: at 180.",
+        "this was expected: mocc/nightly-202611290200 with state Failed. What was there: it is Succeeded",
+        "again: punctual drill x.yaml --seeds 3..4",
+    ] {
+        assert!(said.contains(part), "{part}\n{said}");
+    }
+}
+
+#[test]
+fn programs_get_json() {
+    let (output, _) = drill("json", &nightly(FAILS), &["x.yaml", "-o", "json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let scenario = &answer["scenarios"][0];
+    assert_eq!((&answer["passed"], &scenario["verdict"]), (&false.into(), &"Failed".into()));
+    assert_eq!(scenario["failures"][0]["line"], 14);
+    assert_eq!(scenario["went"]["works"][0]["state"], "Succeeded");
+    assert_eq!(scenario["went"]["terms"].as_array().map(Vec::len), Some(1));
+    assert_eq!(scenario["reproduce"], "punctual drill x.yaml");
+}
+
+#[test]
+fn a_bad_file_ends_with_2_and_its_line() {
+    for (file, told) in [
+        (
+            nightly("{objekt: x}"),
+            "x.yaml:14: spec.expect[0].objekt: is no expectation; did you mean",
+        ),
+        ("kind: [".to_owned(), "x.yaml:2: is no YAML that can be used"),
+        (
+            nightly(SUCCEEDS).replace("0 2 * * *", "TZ=UTC 0 2 * * *"),
+            "x.yaml:8: spec.objects[0]: is refused by the API server:",
+        ),
+    ] {
+        let (output, _) = drill("bad", &file, &["x.yaml"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(told) && output.stdout.is_empty(), "{said}");
+    }
+    let (output, _) = drill("bad", "", &["nothing.yaml"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("cannot read nothing.yaml"));
+}
+
+#[test]
+fn a_file_that_needs_reports_is_pending_and_no_failure() {
+    let file = nightly("{count: rjob, is: 0}");
+    let (output, _) = drill("pending", &file, &["x.yaml"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stdout).contains("x: pending, needs ReportJob"));
+}
+
+#[test]
+fn the_built_in_rehearsal_can_be_printed_and_played_as_a_file() {
+    let (printed, _) = drill("print", "", &["--print"]);
+    let (output, _) = drill("printed", &text(&printed.stdout), &["x.yaml"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("FOUND AS") && said.contains("prepared, not released"), "{said}");
+}
