@@ -73,7 +73,9 @@ impl Book {
     /// The replica's process ended.
     pub(super) fn down(&mut self, at: Duration, replica: usize, down: Down) {
         if let Down::Ended { why, .. } = &down {
-            count(&mut self.coverage.ended, why);
+            // Without the holder, whose nonce is another one every time.
+            let reason = why.split(", held by ").next().unwrap_or(why);
+            count(&mut self.coverage.ended, reason);
         }
         let process = self.processes.get(replica).copied();
         let leads = self.terms.last().is_some_and(|term| {
