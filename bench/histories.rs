@@ -74,6 +74,8 @@ fn print_coverage(coverage: &Coverage) {
         ("ended", &coverage.ended),
         ("workload", &coverage.workload),
     ] {
-        map.iter().for_each(|(name, count)| println!("{what:<11} {count:>7} {name}"));
+        for (name, count) in map {
+            println!("{what:<11} {count:>7} {name}");
+        }
     }
 }

@@ -184,10 +184,8 @@ impl Draw<'_> {
             let title = format!("the Lease is held by {who}, epoch {}", term.epoch);
             pieces.push(self.piece(term.began, renewed, format!("held {class}"), text, title));
             if renewed < next {
-                let silent = span(next.saturating_sub(renewed));
                 let title = format!("nobody renews the Lease of {who}");
-                let text = format!("silent {silent}");
-                pieces.push(self.piece(renewed, next, "silent", text, title));
+                pieces.push(self.piece(renewed, next, "silent", "silent", title));
             }
         }
         let note = "who holds it; the epoch numbers the terms".to_owned();

@@ -77,7 +77,8 @@ pub fn play(scenario: &Scenario, seed: Option<u64>) -> Result<Played, ScenarioEr
         let end = scenario.end.unwrap_or(rest_from + DEFAULT_REST);
         stage.world.run_until(end).await;
         stage.world.settle().await;
-        stage.judge(&scenario.expect);
+        let Scenario { expect: at_the_end, .. } = scenario;
+        stage.judge(at_the_end);
         Ok(stage.finish(seed).await)
     })
 }

@@ -5,7 +5,7 @@ use crate::api::{ResultValue, SimulatedOutcome};
 
 /// A file with this below `spec`.
 fn file(spec: &str) -> String {
-    let spec: String = spec.lines().map(|line| format!("  {line}\n")).collect();
+    let spec = format!("  {}\n", spec.trim_end().replace('\n', "\n  "));
     format!(
         "apiVersion: punctual.dev/v1alpha1\nkind: Scenario\nmetadata: {{name: x}}\nspec:\n  \
          start: '2026-11-29T01:58:00Z'\n{spec}"
