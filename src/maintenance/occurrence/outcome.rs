@@ -18,6 +18,8 @@ use crate::{
 
 /// Reason of an attempt that a person wants repeated; it is charged to no budget.
 pub(super) const RETRY_REQUESTED: &str = "RetryRequested";
+/// Reason of an attempt whose Job had more than one pod: only a person can say what that did.
+const DUPLICATE_POD: &str = "DuplicatePod";
 /// Reason of an attempt that is stopped because its outcome is unknown and it may be repeated.
 const OUTCOME_UNKNOWN: &str = "OutcomeUnknown";
 
@@ -32,6 +34,12 @@ impl View<'_> {
         let reason = attempt.stop_reason.clone().unwrap_or_else(|| "CancelRequested".to_owned());
         if reason == OUTCOME_UNKNOWN {
             return self.repeat_read(attempt, started, completed);
+        }
+        if reason == DUPLICATE_POD && !self.snapshot.occurrence.spec.cancel {
+            // That both are over says nothing about what they did.
+            let message = "its Job had more than one pod, so the work may have run twice; nothing \
+                           of it acts any more";
+            return self.unresolved(DUPLICATE_POD, message);
         }
         let (outcome, state, message) = match reason.as_str() {
             // The message of the stop says what limit it was, and what kept it from starting.
@@ -102,11 +110,11 @@ impl View<'_> {
 
     /// Nobody knows how it ended.
     pub(super) fn unknown(&self, attempt: &Attempt, reason: &str, message: &str) -> Decision {
-        let must_stop = reason == "DuplicatePod" || self.snapshot.occurrence.spec.cancel;
+        let must_stop = reason == DUPLICATE_POD || self.snapshot.occurrence.spec.cancel;
         if must_stop && attempt.stop_requested_time.is_none() {
             return self.stop(
                 attempt,
-                if reason == "DuplicatePod" { reason } else { "CancelRequested" },
+                if reason == DUPLICATE_POD { reason } else { "CancelRequested" },
                 message,
             );
         }

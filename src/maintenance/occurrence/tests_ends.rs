@@ -248,6 +248,12 @@ fn a_second_pod_is_stopped_and_unresolved() {
     driver.snapshot.cancelled = true;
     driver.settle();
     assert_eq!(driver.outcome(), (OccurrenceState::Unresolved, "DuplicatePod"));
+    // That both are over says nothing about what they did: a person decides, or cancels.
+    driver.answer(RunStatus::Absent);
+    assert_eq!(driver.outcome(), (OccurrenceState::Unresolved, "DuplicatePod"));
+    driver.cancel();
+    driver.answer(RunStatus::Absent);
+    assert_eq!(driver.outcome().0, OccurrenceState::Cancelled);
 }
 
 #[test]
