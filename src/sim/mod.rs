@@ -11,6 +11,17 @@
 //!
 //! One seed is one history. [`Kind`] and [`Key`] name what is stored; a [`Commit`] is one change of
 //! the store, the ground truth that the invariants judge.
+//!
+//! | room | what it holds |
+//! |---|---|
+//! | [`api`] | the model of the API server; `e2e/suite/parity` holds it to a real one |
+//! | [`world`] | replicas with clocks of their own, the wire between them and the servers, faults, the story |
+//! | [`provider`] | the simulated provider, outside all replicas |
+//! | [`workload`] | the Job controller, nodes and pods, garbage collection |
+//! | [`invariants`] | what must hold after every commit and at the end |
+//! | [`random`] | histories by seed, and every point of a history to crash at |
+//! | [`scenario`] | scenario files: parser, runner, expectations |
+//! | [`chronicle`], [`page`] | what happened, for people, as text and as a page |
 
 pub mod api;
 pub mod chronicle;
