@@ -4,7 +4,10 @@
 
 use std::{
     ops::Deref,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use tokio::sync::Notify;
@@ -36,6 +39,8 @@ pub struct Closed;
 #[derive(Debug)]
 struct Shared<T> {
     state: Mutex<State<T>>,
+    /// Not in the state: the sender may go while somebody looks at the value, on the same thread.
+    closed: AtomicBool,
     changed: Notify,
 }
 
@@ -43,7 +48,6 @@ struct Shared<T> {
 struct State<T> {
     value: T,
     version: u64,
-    closed: bool,
 }
 
 /// The value while it is looked at; nobody can set it meanwhile, so it is never kept over an `await`.
@@ -68,8 +72,8 @@ impl<T> Shared<T> {
 impl<T> Sender<T> {
     /// A value that nobody follows yet.
     pub fn new(value: T) -> Self {
-        let state = State { value, version: 0, closed: false };
-        Self(Arc::new(Shared { state: Mutex::new(state), changed: Notify::new() }))
+        let state = Mutex::new(State { value, version: 0 });
+        Self(Arc::new(Shared { state, closed: AtomicBool::new(false), changed: Notify::new() }))
     }
 
     /// One more who follows; the present value is no news to him.
@@ -118,7 +122,7 @@ impl<T> Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        self.0.lock().closed = true;
+        self.0.closed.store(true, Ordering::SeqCst);
         self.0.changed.notify_waiters();
     }
 }
@@ -156,7 +160,7 @@ impl<T> Receiver<T> {
                     self.seen = state.version;
                     return Ok(());
                 }
-                if state.closed {
+                if self.shared.closed.load(Ordering::SeqCst) {
                     return Err(Closed);
                 }
             }
@@ -180,7 +184,7 @@ impl<T> Receiver<T> {
                 if wanted(&state.value) {
                     return Ok(Ref(state));
                 }
-                if state.closed {
+                if self.shared.closed.load(Ordering::SeqCst) {
                     return Err(Closed);
                 }
             }
@@ -194,6 +198,14 @@ mod tests {
     use futures::FutureExt as _;
 
     use super::*;
+
+    #[test]
+    fn the_sender_may_go_while_the_value_is_looked_at() {
+        let (sender, receiver) = channel(1);
+        let seen = receiver.borrow();
+        drop(sender);
+        assert_eq!(*seen, 1);
+    }
 
     #[tokio::test]
     async fn news_is_told_once_to_each_and_the_end_is_told_too() {
