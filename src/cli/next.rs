@@ -9,10 +9,13 @@ use super::{
     CliError, DONE, input, output,
     target::{Connection, Output, block_on, read_schedule, schedule_name},
 };
-use crate::time::{
-    DstPolicy, IntendedTime, Schedule, ScheduleError, WallClock,
-    manifest::parse_time,
-    plan::{DEFAULT_TIME_ZONE, PlanInput},
+use crate::{
+    maintenance::schedule::plan_input,
+    time::{
+        DstPolicy, IntendedTime, Schedule, ScheduleError, WallClock,
+        manifest::parse_time,
+        plan::{DEFAULT_TIME_ZONE, PlanInput},
+    },
 };
 
 /// Most instants that one call lists: a week of every minute, and a second of work.
@@ -134,9 +137,8 @@ fn on_cluster(
     block_on(async {
         let name = schedule_name(target)?;
         let live = read_schedule(&connection.connect().await?, name).await?;
-        let refused = |error: String| CliError::Failed(format!("{target}: {error}"));
-        let manifest = serde_json::to_value(live).map_err(|error| refused(error.to_string()))?;
-        let input = PlanInput::from_manifest(&manifest).map_err(|e| refused(e.to_string()))?;
-        input.to_schedule(from).map_err(|error| refused(error.to_string()))
+        let input = plan_input(&live, &live.status.clone().unwrap_or_default());
+        let refused = |error| CliError::Failed(format!("{target}: {error}"));
+        input.to_schedule(from).map_err(refused)
     })
 }

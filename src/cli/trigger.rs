@@ -19,7 +19,8 @@ use crate::{
     },
     cluster::{Created, ObjectKey, Person},
     identity::occurrence_name,
-    time::{IntendedTime, WallClock, schedule::Schedule},
+    maintenance::schedule::plan_input,
+    time::{IntendedTime, WallClock},
 };
 
 /// Most occurrences that one backfill creates: each of them runs.
@@ -175,11 +176,9 @@ fn instants(
     from: Timestamp,
     to: Timestamp,
 ) -> Result<Vec<IntendedTime>, CliError> {
-    let spec = &schedule.spec;
-    let created =
-        schedule.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |t| t.0);
-    let anchor = spec.anchor.unwrap_or_else(|| IntendedTime::floor(created));
-    let parsed = Schedule::parse(&spec.schedule, &spec.time_zone, spec.dst_policy, anchor)
+    let input = plan_input(schedule, &schedule.status.clone().unwrap_or_default());
+    let parsed = input
+        .to_schedule(from)
         .map_err(|error| CliError::Failed(format!("the schedule cannot be used: {error}")))?;
     let mut found = Vec::new();
     let mut after = Timestamp::from_second(from.as_second() - 1)

@@ -199,6 +199,17 @@ impl PlanInput {
         self.timing(false).parse(self.default_anchor(now))
     }
 
+    /// The schedule that was last acted on for this object; `None` if there was none. `now` as in
+    /// [`PlanInput::to_schedule`].
+    pub fn last_observed(&self, now: Timestamp) -> Option<Schedule> {
+        self.known()?.parse(self.default_anchor(now)).ok()
+    }
+
+    /// What was last acted on, if that was this very object.
+    fn known(&self) -> Option<&Observed> {
+        self.observed.as_ref().filter(|observed| observed.same_object(self.uid.as_deref()))
+    }
+
     /// The anchor of `@every` without `spec.anchor`: the creation time, floored to the minute.
     fn default_anchor(&self, now: Timestamp) -> IntendedTime {
         IntendedTime::floor(self.creation_time.or(self.effective_time).unwrap_or(now))
@@ -258,7 +269,7 @@ pub fn plan(input: &PlanInput, now: Timestamp) -> Result<SchedulePlan, ScheduleE
     let schedule = timing.parse(anchor)?;
     // Stored times have whole seconds. No instant lies between a second and its fractions.
     let seen = Timestamp::from_second(now.as_second()).unwrap_or(now);
-    let known = input.observed.as_ref().filter(|o| o.same_object(input.uid.as_deref()));
+    let known = input.known();
     let since = known.and(input.suspended_time);
 
     let mut account = Account::default();

@@ -172,9 +172,10 @@ pub fn plan_input(schedule: &MaintenanceSchedule, status: &MaintenanceScheduleSt
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let mut draft = Draft::new(snapshot, now);
     draft.keep_claims();
-    match plan::plan(&plan_input(&snapshot.schedule, &draft.status), now) {
+    let input = plan_input(&snapshot.schedule, &draft.status);
+    match plan::plan(&input, now) {
         Ok(planned) => draft.place(&planned),
-        Err(error) => draft.invalid(&error.to_string()),
+        Err(error) => draft.invalid(&input, &error.to_string()),
     }
     draft.start_next();
     draft.prune();
@@ -283,10 +284,10 @@ impl<'a> Draft<'a> {
     }
 
     /// The spec cannot be used. What was promised goes on.
-    fn invalid(&mut self, error: &str) {
+    fn invalid(&mut self, input: &PlanInput, error: &str) {
         self.status.state = Some(ScheduleState::Invalid);
         self.status.next_schedule_time = None;
-        self.undecided = place::Undecided::last_observed(&self.snapshot.schedule, &self.status);
+        self.undecided = place::Undecided::last_observed(input, self.now);
         self.ready = (false, "InvalidSchedule", error.to_owned());
         if !matches!(
             self.snapshot.schedule.status.as_ref().and_then(|s| s.state),

@@ -4,9 +4,14 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{CLOCK_RECHECK, CREATE_PATIENCE, Draft, is_terminal};
 use crate::{
-    api::{MaintenanceSchedule, MaintenanceScheduleStatus, Observed, ScheduleState, Time},
+    api::{Observed, ScheduleState, Time},
     maintenance::conditions,
-    time::{IntendedTime, plan::SchedulePlan, schedule::Schedule, skipped::SkipReason},
+    time::{
+        IntendedTime,
+        plan::{PlanInput, SchedulePlan},
+        schedule::Schedule,
+        skipped::SkipReason,
+    },
 };
 
 /// What the plan has still to decide. An occurrence of such an instant that a person made waits for
@@ -27,18 +32,10 @@ impl Undecided {
         Self::Within(run.chain(planned.skipped.iter().map(|r| (r.from, r.to))).collect())
     }
 
-    pub(super) fn last_observed(
-        schedule: &MaintenanceSchedule,
-        status: &MaintenanceScheduleStatus,
-    ) -> Self {
-        let created = schedule.metadata.creation_timestamp.as_ref();
-        let created = created.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
-        let last = status.observed.as_ref().and_then(|observed| {
-            let anchor = observed.anchor.unwrap_or_else(|| IntendedTime::floor(created));
-            let Observed { schedule, time_zone, dst_policy, .. } = observed;
-            Schedule::parse(schedule, time_zone, *dst_policy, anchor).ok()
-        });
-        last.map_or(Self::Nothing, |last| Self::Of(Box::new(last), status.last_schedule_time))
+    /// Of what was last acted on, while the spec cannot be used.
+    pub(super) fn last_observed(input: &PlanInput, now: Timestamp) -> Self {
+        let last = input.last_observed(now);
+        last.map_or(Self::Nothing, |last| Self::Of(Box::new(last), input.last_schedule_time))
     }
 
     pub(super) fn includes(&self, instant: IntendedTime) -> bool {
