@@ -2,6 +2,8 @@
 
 mod campaign;
 pub mod config;
+#[cfg(test)]
+mod lab;
 mod notes;
 mod replica;
 #[cfg(test)]

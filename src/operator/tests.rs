@@ -8,24 +8,21 @@ use std::{
 use http::{Method, Request, header};
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
-use tokio::{sync::oneshot, task::JoinHandle, time::sleep};
+use tokio::time::sleep;
 
-use super::*;
+use super::{
+    lab::{Clocks, Running, holder_of, secs, until},
+    *,
+};
 use crate::{
-    authority::{Entropy, LostReason},
+    authority::LostReason,
     cluster::Clients,
-    providers::simulated::InProcess,
     sim::{
         Key, Kind,
         api::{Model, Refusal, Subresource},
     },
-    telemetry::{Health, Metrics},
-    time::{LeaseClock, LeaseInstant, WallClock},
+    time::WallClock,
 };
-
-fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
 
 /// The way of the requests to the model: a latency, a log, refusals, and a clock in the answers.
 #[derive(Clone)]
@@ -96,40 +93,21 @@ impl Wire {
     }
 }
 
-/// An API server and the true time, which every replica's clocks follow.
+/// An API server and replicas.
 struct Lab {
     model: Model,
     wire: Wire,
-    lease_clock: LeaseClock,
-    wall_clock: WallClock,
-    ticker: JoinHandle<()>,
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        self.ticker.abort();
-    }
+    clocks: Clocks,
 }
 
 impl Lab {
     fn without_crds() -> Self {
-        let lease_clock = LeaseClock::driven(LeaseInstant::from_nanos(0));
-        let start = "2026-11-29T01:58:30Z".parse().unwrap();
-        let wall_clock = WallClock::driven(start);
-        let model = Model::new(wall_clock.clone());
+        let clocks = Clocks::start();
+        let model = Model::new(clocks.wall.clone());
         model.add_namespace("ops");
-        let shared = Shared { log: Vec::new(), refusals: 0, date: wall_clock.clone() };
+        let shared = Shared { log: Vec::new(), refusals: 0, date: clocks.wall.clone() };
         let wire = Wire { model: model.clone(), shared: Arc::new(Mutex::new(shared)) };
-        let (lease, wall) = (lease_clock.clone(), wall_clock.clone());
-        let ticker = tokio::spawn(async move {
-            let tick = Duration::from_millis(10);
-            for ticks in 1.. {
-                sleep(tick).await;
-                lease.set(LeaseInstant::from_nanos(0).after(tick * ticks));
-                wall.set(start + tick * ticks);
-            }
-        });
-        Self { model, wire, lease_clock, wall_clock, ticker }
+        Self { model, wire, clocks }
     }
 
     fn new() -> Self {
@@ -139,59 +117,12 @@ impl Lab {
     }
 
     fn start(&self, name: &'static str) -> Running {
-        let config = Config {
-            replica: name.to_owned(),
-            pod_uid: None,
-            lease_namespace: "ops".into(),
-            lease_name: "punctual".into(),
-            lease_seconds: 3,
-            watch_namespaces: vec![],
-            health_address: None,
-            allow_simulated: true,
-            max_clock_skew: secs(5),
-            epoch_offset: 0,
-            orphan_retention: secs(24 * 3600),
-            concurrency: 4,
-        };
-        let metrics = Arc::new(Metrics::new());
-        let health = Health::new(self.lease_clock.clone(), Arc::clone(&metrics));
-        let seed = name.bytes().map(u64::from).sum();
-        let simulated =
-            InProcess::new(name.to_owned(), self.lease_clock.clone(), self.wall_clock.clone());
-        let parts = Parts {
-            clients: Clients::single(self.wire.client(name)),
-            lease_clock: self.lease_clock.clone(),
-            wall_clock: self.wall_clock.clone(),
-            entropy: Entropy::seeded(seed),
-            health: health.clone(),
-            simulated: Some(Arc::new(simulated)),
-            watchdog_exit: None,
-        };
-        let (stop, stopped) = oneshot::channel::<()>();
-        let task = tokio::spawn(async move {
-            let stop = async move {
-                let _ = stopped.await;
-            };
-            run(config, parts, stop).await.unwrap()
-        });
-        Running { health, metrics, stop: Some(stop), task }
+        let clients = Clients::single(self.wire.client(name));
+        self.clocks.replica(name, clients, self.clocks.provider(name))
     }
 
-    /// The name of the replica that holds the Lease.
     fn holder(&self) -> Option<String> {
-        let lease = self.model.get(&lease())?;
-        let holder = lease["spec"]["holderIdentity"].as_str()?;
-        Some(holder.split('/').next()?.to_owned()).filter(|name| !name.is_empty())
-    }
-
-    async fn until(&self, what: &str, holds: impl Fn() -> bool) {
-        for _ in 0..60_000 {
-            if holds() {
-                return;
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
-        panic!("not within ten minutes: {what}");
+        holder_of(&*self.model.get(&lease())?)
     }
 
     fn events(&self) -> Vec<Value> {
@@ -207,27 +138,6 @@ impl Lab {
 
 fn lease() -> Key {
     Key::new(Kind::Lease, "ops", "punctual")
-}
-
-struct Running {
-    health: Health,
-    metrics: Arc<Metrics>,
-    stop: Option<oneshot::Sender<()>>,
-    task: JoinHandle<Exit>,
-}
-
-impl Running {
-    fn ask_to_stop(&mut self) {
-        drop(self.stop.take());
-    }
-
-    fn shows(&self, line: &str) -> bool {
-        self.metrics.encode().lines().any(|shown| shown == line)
-    }
-
-    fn is_ready(&self) -> bool {
-        self.health.why_not_ready().is_empty()
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,7 +158,7 @@ async fn a_leader_runs_what_is_due_and_records_the_outcome() {
         .unwrap();
     let replica = lab.start("r0");
     let occurrence = Key::new(Kind::MaintenanceOccurrence, "docs", "nightly-202611290200");
-    lab.until("the occurrence succeeded", || {
+    until("the occurrence succeeded", || {
         lab.model.get(&occurrence).is_some_and(|o| o["status"]["state"] == "Succeeded")
     })
     .await;
@@ -265,14 +175,14 @@ async fn a_leader_runs_what_is_due_and_records_the_outcome() {
 async fn asked_to_stop_a_leader_hands_over_and_a_standby_leads_at_once() {
     let lab = Lab::new();
     let mut first = lab.start("r0");
-    lab.until("r0 leads", || lab.holder().as_deref() == Some("r0")).await;
+    until("r0 leads", || lab.holder().as_deref() == Some("r0")).await;
     let second = lab.start("r1");
-    lab.until("the standby is ready", || second.is_ready()).await;
+    until("the standby is ready", || second.is_ready()).await;
     sleep(secs(5)).await;
     assert!(second.shows("punctual_leader 0") && second.is_ready(), "ready while standing by");
     first.ask_to_stop();
     let asked = tokio::time::Instant::now();
-    lab.until("r1 leads", || lab.holder().as_deref() == Some("r1")).await;
+    until("r1 leads", || lab.holder().as_deref() == Some("r1")).await;
     assert!(asked.elapsed() < Duration::from_millis(300), "{:?}", asked.elapsed());
     assert_eq!(first.task.await.unwrap(), Exit::Stopped);
     assert!(lab.told("Stopped"));
@@ -282,9 +192,9 @@ async fn asked_to_stop_a_leader_hands_over_and_a_standby_leads_at_once() {
 async fn asked_to_stop_a_follower_ends_at_once_and_leaves_the_lease_alone() {
     let lab = Lab::new();
     let _leader = lab.start("r0");
-    lab.until("r0 leads", || lab.holder().as_deref() == Some("r0")).await;
+    until("r0 leads", || lab.holder().as_deref() == Some("r0")).await;
     let mut follower = lab.start("r1");
-    lab.until("the standby is ready", || follower.is_ready()).await;
+    until("the standby is ready", || follower.is_ready()).await;
     follower.ask_to_stop();
     assert_eq!(follower.task.await.unwrap(), Exit::Stopped);
     sleep(secs(10)).await;
@@ -306,9 +216,9 @@ async fn without_a_fence_a_replica_is_alive_not_ready_and_does_not_campaign() {
     assert_eq!(told, 1, "one event, however often it was asked");
     lab.model.install_crds();
     let installed = tokio::time::Instant::now();
-    lab.until("r0 leads", || replica.shows("punctual_leader 1")).await;
+    until("r0 leads", || replica.shows("punctual_leader 1")).await;
     assert!(installed.elapsed() < secs(10), "{:?}", installed.elapsed());
-    lab.until("r0 is ready", || replica.is_ready()).await;
+    until("r0 is ready", || replica.is_ready()).await;
     assert!(replica.shows("punctual_crd_missing{crd=\"maintenanceschedules.punctual.dev\"} 0"));
 }
 
@@ -316,16 +226,16 @@ async fn without_a_fence_a_replica_is_alive_not_ready_and_does_not_campaign() {
 async fn a_standby_whose_fence_was_taken_away_is_not_ready_and_does_not_take_over() {
     let lab = Lab::new();
     let leader = lab.start("r0");
-    lab.until("r0 leads", || lab.holder().as_deref() == Some("r0")).await;
+    until("r0 leads", || lab.holder().as_deref() == Some("r0")).await;
     let standby = lab.start("r1");
-    lab.until("the standby is ready", || standby.is_ready()).await;
+    until("the standby is ready", || standby.is_ready()).await;
     let crd = Key::new(Kind::CustomResourceDefinition, "", "maintenanceoccurrences.punctual.dev");
     let edited = lab.model.edit("person", &crd, Subresource::Main, |crd| {
         let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         schema.as_object_mut().unwrap().remove("x-kubernetes-validations");
     });
     edited.unwrap();
-    lab.until("the standby noticed", || !standby.is_ready()).await;
+    until("the standby noticed", || !standby.is_ready()).await;
     leader.task.abort();
     sleep(secs(60)).await;
     assert!(standby.shows("punctual_leader 0"), "no fence, no campaign");
@@ -335,11 +245,11 @@ async fn a_standby_whose_fence_was_taken_away_is_not_ready_and_does_not_take_ove
 async fn an_api_server_that_does_not_answer_makes_no_standby_unready() {
     let lab = Lab::new();
     let _leader = lab.start("r0");
-    lab.until("r0 leads", || lab.holder().as_deref() == Some("r0")).await;
+    until("r0 leads", || lab.holder().as_deref() == Some("r0")).await;
     let standby = lab.start("r1");
-    lab.until("the standby is ready", || standby.is_ready()).await;
+    until("the standby is ready", || standby.is_ready()).await;
     lab.wire.shared.lock().unwrap().refusals = 4;
-    lab.until("it asked again", || lab.wire.shared.lock().unwrap().refusals < 4).await;
+    until("it asked again", || lab.wire.shared.lock().unwrap().refusals < 4).await;
     sleep(secs(1)).await;
     assert!(standby.is_ready(), "{:?}", standby.health.why_not_ready());
 }
@@ -348,7 +258,7 @@ async fn an_api_server_that_does_not_answer_makes_no_standby_unready() {
 async fn a_lease_given_to_somebody_else_ends_the_leader_for_good() {
     let lab = Lab::new();
     let replica = lab.start("r0");
-    lab.until("r0 leads", || replica.shows("punctual_leader 1")).await;
+    until("r0 leads", || replica.shows("punctual_leader 1")).await;
     let edited = lab.model.edit("person", &lease(), Subresource::Main, |lease| {
         lease["spec"]["holderIdentity"] = json!("somebody/else");
         lease["metadata"]["annotations"]["punctual.dev/nonce"] = json!("else");
@@ -366,7 +276,7 @@ async fn a_lease_given_to_somebody_else_ends_the_leader_for_good() {
 async fn a_killed_replica_sends_nothing_more() {
     let lab = Lab::new();
     let replica = lab.start("r0");
-    lab.until("r0 leads", || replica.shows("punctual_leader 1")).await;
+    until("r0 leads", || replica.shows("punctual_leader 1")).await;
     replica.task.abort();
     sleep(Duration::from_millis(50)).await; // what was on its way arrives
     lab.wire.shared.lock().unwrap().log.clear();
@@ -380,14 +290,14 @@ async fn a_killed_replica_sends_nothing_more() {
 async fn clocks_that_differ_are_told_once_and_again_when_they_agree() {
     let lab = Lab::new();
     let replica = lab.start("r0");
-    lab.until("r0 leads", || replica.shows("punctual_leader 1")).await;
+    until("r0 leads", || replica.shows("punctual_leader 1")).await;
     let wrong = WallClock::driven("2026-11-29T03:00:00Z".parse().unwrap());
     lab.wire.shared.lock().unwrap().date = wrong;
-    lab.until("it is told", || lab.told("ClockSkew")).await;
+    until("it is told", || lab.told("ClockSkew")).await;
     assert!(replica.shows("punctual_clock_ok 0"));
     sleep(secs(10)).await;
-    lab.wire.shared.lock().unwrap().date = lab.wall_clock.clone();
-    lab.until("it is told", || lab.told("ClocksAgree")).await;
+    lab.wire.shared.lock().unwrap().date = lab.clocks.wall.clone();
+    until("it is told", || lab.told("ClocksAgree")).await;
     assert!(replica.shows("punctual_clock_ok 1"));
     assert_eq!(lab.events().iter().filter(|e| e["reason"] == "ClockSkew").count(), 1);
 }

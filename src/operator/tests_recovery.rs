@@ -4,16 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use http::Method;
 use serde_json::{Value, json};
-use tokio::{sync::oneshot, task::JoinHandle, time::sleep};
+use tokio::time::sleep;
 
-use super::*;
+use super::lab::{Clocks, Running, holder_of, secs, until};
 use crate::{
     api,
-    authority::Entropy,
     cluster::{Clients, fake::FakeApi},
-    providers::simulated::{InProcess, SimulatedService},
-    telemetry::{Health, Metrics},
-    time::{LeaseClock, LeaseInstant, WallClock},
+    providers::simulated::SimulatedService,
 };
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -25,60 +22,26 @@ const TRACES: &str = "/apis/punctual.dev/v1alpha1/namespaces/ops/recoverytraces"
 const AT_TWO: &str =
     "/apis/punctual.dev/v1alpha1/namespaces/docs/maintenanceoccurrences/nightly-202611290200";
 
-fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-/// An API server and the true time, which every replica's clocks follow.
+/// An API server and replicas.
 struct Lab {
     fake: FakeApi,
-    lease_clock: LeaseClock,
-    wall_clock: WallClock,
-    ticker: JoinHandle<()>,
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        self.ticker.abort();
-    }
+    clocks: Clocks,
 }
 
 impl Lab {
-    fn without_crds() -> Self {
-        let fake = FakeApi::new();
-        fake.set_latency(Duration::from_millis(3));
-        let lease_clock = LeaseClock::driven(LeaseInstant::from_nanos(0));
-        let start = "2026-11-29T01:58:30Z".parse().unwrap();
-        let wall_clock = WallClock::driven(start);
-        fake.show_date(&wall_clock);
-        let (lease, wall) = (lease_clock.clone(), wall_clock.clone());
-        let ticker = tokio::spawn(async move {
-            let tick = Duration::from_millis(10);
-            for ticks in 1.. {
-                sleep(tick).await;
-                lease.set(LeaseInstant::from_nanos(0).after(tick * ticks));
-                wall.set(start + tick * ticks);
-            }
-        });
-        Self { fake, lease_clock, wall_clock, ticker }
-    }
-
     fn new() -> Self {
-        let lab = Self::without_crds();
-        lab.install_crds();
-        lab
-    }
-
-    fn install_crds(&self) {
+        let (fake, clocks) = (FakeApi::new(), Clocks::start());
+        fake.set_latency(Duration::from_millis(3));
+        fake.show_date(&clocks.wall);
         for crd in api::crds() {
-            self.fake.put(CRDS, serde_json::to_value(crd).unwrap());
+            fake.put(CRDS, serde_json::to_value(crd).unwrap());
         }
+        Self { fake, clocks }
     }
 
     /// A provider of simulated runs.
     fn provider(&self, name: &str) -> Arc<dyn SimulatedService> {
-        let (lease, wall) = (self.lease_clock.clone(), self.wall_clock.clone());
-        Arc::new(InProcess::new(name.to_owned(), lease, wall))
+        self.clocks.provider(name)
     }
 
     /// A replica with a provider of its own, whose runs it takes into the grave.
@@ -87,47 +50,12 @@ impl Lab {
     }
 
     fn start_with(&self, name: &str, simulated: &Arc<dyn SimulatedService>) -> Running {
-        let config = Config {
-            replica: name.to_owned(),
-            pod_uid: None,
-            lease_namespace: "ops".into(),
-            lease_name: "punctual".into(),
-            lease_seconds: 3,
-            watch_namespaces: vec![],
-            health_address: None,
-            allow_simulated: true,
-            max_clock_skew: secs(5),
-            epoch_offset: 0,
-            orphan_retention: secs(24 * 3600),
-            concurrency: 4,
-        };
-        let metrics = Arc::new(Metrics::new());
-        let health = Health::new(self.lease_clock.clone(), Arc::clone(&metrics));
-        let seed = name.bytes().map(u64::from).sum();
-        let parts = Parts {
-            clients: Clients::single(self.fake.client()),
-            lease_clock: self.lease_clock.clone(),
-            wall_clock: self.wall_clock.clone(),
-            entropy: Entropy::seeded(seed),
-            health: health.clone(),
-            simulated: Some(Arc::clone(simulated)),
-            watchdog_exit: None,
-        };
-        let (stop, stopped) = oneshot::channel::<()>();
-        let task = tokio::spawn(async move {
-            let stop = async move {
-                let _ = stopped.await;
-            };
-            run(config, parts, stop).await.unwrap()
-        });
-        Running { health, metrics, _stop: stop, task }
+        let clients = Clients::single(self.fake.client());
+        self.clocks.replica(name, clients, Arc::clone(simulated))
     }
 
-    /// The name of the replica that holds the Lease.
     fn holder(&self) -> Option<String> {
-        let lease = self.fake.stored(LEASE)?;
-        let holder = lease["spec"]["holderIdentity"].as_str()?;
-        Some(holder.split('/').next()?.to_owned()).filter(|name| !name.is_empty())
+        holder_of(&self.fake.stored(LEASE)?)
     }
 
     /// A schedule of 02:00 whose runs take this long.
@@ -179,18 +107,8 @@ impl Lab {
             let trace = self.trace().filter(|_| self.holder().as_deref() == Some(name))?;
             trace["status"]["completionTime"].is_string().then_some(trace)
         };
-        self.until(&format!("the record of {name} is complete"), || complete().is_some()).await;
+        until(&format!("the record of {name} is complete"), || complete().is_some()).await;
         complete().unwrap()
-    }
-
-    async fn until(&self, what: &str, holds: impl Fn() -> bool) {
-        for _ in 0..60_000 {
-            if holds() {
-                return;
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
-        panic!("not within ten minutes: {what}");
     }
 
     fn events(&self) -> Vec<Value> {
@@ -200,24 +118,6 @@ impl Lab {
 
     fn told(&self, reason: &str) -> bool {
         self.events().iter().any(|event| event["reason"] == reason)
-    }
-}
-
-struct Running {
-    health: Health,
-    metrics: Arc<Metrics>,
-    /// Kept: a replica whose asker is gone stops.
-    _stop: oneshot::Sender<()>,
-    task: JoinHandle<Exit>,
-}
-
-impl Running {
-    fn shows(&self, line: &str) -> bool {
-        self.metrics.encode().lines().any(|shown| shown == line)
-    }
-
-    fn is_ready(&self) -> bool {
-        self.health.why_not_ready().is_empty()
     }
 }
 
@@ -239,7 +139,7 @@ async fn the_first_leader_ever_leaves_a_record_too() {
     let epoch = trace["spec"]["epoch"].as_i64().unwrap();
     assert_eq!(trace["metadata"]["name"], format!("punctual-{epoch}"));
     assert!(replica.shows(&format!("punctual_epoch {epoch}")));
-    lab.until("it is told", || lab.told("Recovered")).await;
+    until("it is told", || lab.told("Recovered")).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -250,11 +150,11 @@ async fn a_successor_says_what_it_found_and_leaves_what_was_over() {
     lab.put_by_hand("2026-11-28T02:00:00Z", &json!({"state": "Failed", "reason": "ExitCode"}));
     lab.put_by_hand("2027-01-01T00:00:00Z", &Value::Null);
     let first = lab.start_with("r0", &provider);
-    lab.until("it runs", || lab.at_two_is("Running")).await;
+    until("it runs", || lab.at_two_is("Running")).await;
     let over = format!("{OCCURRENCES}/nightly-202611280200");
     let before = lab.fake.stored(&over);
     let second = lab.start_with("r1", &provider);
-    lab.until("the standby is ready", || second.is_ready()).await;
+    until("the standby is ready", || second.is_ready()).await;
     first.task.abort();
     let trace = lab.trace_of("r1").await;
     assert_eq!(counts(&trace), [1, 1, 1, 0], "{trace}");
@@ -271,7 +171,7 @@ async fn a_successor_says_what_it_found_and_leaves_what_was_over() {
     ] {
         assert!(second.shows(line), "{line}\n{}", second.metrics.encode());
     }
-    lab.until("the occurrence succeeded", || lab.at_two_is("Succeeded")).await;
+    until("the occurrence succeeded", || lab.at_two_is("Succeeded")).await;
     let stored = lab.fake.stored(AT_TWO).unwrap();
     assert_eq!(stored["status"]["attempts"].as_array().unwrap().len(), 1);
     assert!(second.shows("punctual_objects{kind=\"MaintenanceOccurrence\",state=\"Running\"} 0"));
@@ -282,9 +182,9 @@ async fn what_nobody_can_say_is_uncertain_and_stays_unresolved() {
     let lab = Lab::new();
     lab.put_nightly(90);
     let first = lab.start("r0");
-    lab.until("it runs", || lab.at_two_is("Running")).await;
+    until("it runs", || lab.at_two_is("Running")).await;
     let second = lab.start("r1");
-    lab.until("the standby is ready", || second.is_ready()).await;
+    until("the standby is ready", || second.is_ready()).await;
     first.task.abort(); // and its runs with it
     let trace = lab.trace_of("r1").await;
     assert_eq!(counts(&trace), [0, 0, 0, 1], "{trace}");
@@ -310,8 +210,8 @@ async fn work_goes_on_when_records_cannot_be_written() {
     let forbidden = crate::cluster::fake::Fault::Refuse(403, "Forbidden");
     lab.fake.fault(Method::POST, "recoverytraces", forbidden);
     let replica = lab.start("r0");
-    lab.until("the occurrence succeeded", || lab.at_two_is("Succeeded")).await;
-    lab.until("it is told", || lab.told("TraceNotWritten")).await;
+    until("the occurrence succeeded", || lab.at_two_is("Succeeded")).await;
+    until("it is told", || lab.told("TraceNotWritten")).await;
     assert!(replica.shows("punctual_recovery_traces_lost_total 1"));
     assert_eq!(lab.trace(), None);
 }
@@ -321,7 +221,7 @@ async fn what_is_ignored_in_a_spec_is_one_event() {
     let lab = Lab::new();
     lab.put_nightly(300);
     let _replica = lab.start("r0");
-    lab.until("it runs", || lab.at_two_is("Running")).await;
+    until("it runs", || lab.at_two_is("Running")).await;
     lab.fake.edit(AT_TWO, |occurrence| {
         occurrence["metadata"]["generation"] = json!(2);
         occurrence["spec"]["run"]["simulated"]["durationSeconds"] = json!(1);
