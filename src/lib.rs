@@ -18,6 +18,7 @@
 //! | [`identity`] | one identity for every occurrence, whoever creates it |
 //! | [`time`] | the clock boundary, cron, time zones, the plan of a schedule |
 //! | [`authority`] | who leads (Lease, epoch) and what counts (fence, permit, sealed objects) |
+//! | [`runs`] | the life of a run's attempts: commit, release, follow, stop, retry, resolve |
 //! | [`maintenance`] | what a schedule and an occurrence do next, and the controller that does it |
 //! | [`providers`] | what executes a run: Jobs, simulated runs |
 //! | [`recovery`] | what a new leader finds, and the record of it |
@@ -45,6 +46,7 @@ pub mod operator;
 pub mod providers;
 pub mod recovery;
 pub mod retry;
+pub mod runs;
 pub mod sim;
 pub mod task;
 pub mod telemetry;
