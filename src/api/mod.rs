@@ -15,6 +15,8 @@ use kube::CustomResourceExt as _;
 mod common;
 mod occurrence;
 mod recovery_trace;
+mod report_job;
+mod report_schedule;
 pub(crate) mod rules;
 mod run;
 mod schedule;
@@ -35,6 +37,14 @@ pub use recovery_trace::{
     LeadershipGained, MAX_LEASE_NAME, MAX_TRACE_ITEMS, MAX_TRACE_PAUSED, PhaseDuration,
     RecoveryClass, RecoveryPhase, RecoveryTrace, RecoveryTraceSpec, RecoveryTraceStatus, TraceItem,
     TracePaused,
+};
+pub use report_job::{
+    AcceptedArtifact, Artifact, ArtifactPolicy, MAX_TENANT_NAME, ReportJob, ReportJobSpec,
+    ReportJobStatus, ReportState,
+};
+pub use report_schedule::{
+    ReportJobTemplate, ReportJobTemplateMeta, ReportJobTemplateSpec, ReportSchedule,
+    ReportScheduleSpec,
 };
 pub use rules::{FENCE_MESSAGE, FENCE_RULE, NAME_RULE, NAME_RULE_MESSAGE};
 pub use run::{
