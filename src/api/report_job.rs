@@ -21,9 +21,6 @@ use super::{
 };
 use crate::time::IntendedTime;
 
-/// Longest tenant name: a tag of every tenant is kept in the queue's ledger.
-pub const MAX_TENANT_NAME: usize = 40;
-
 /// What is to be reported, for whom, and what people may ask of it. Immutable, except for `cancel` and `resolution`.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(

@@ -219,3 +219,14 @@ pub(crate) const ARTIFACT_MESSAGE: &str =
 
 /// Message of [`SCHEDULE_NAME_RULE`] for report schedules.
 pub(crate) const REPORT_SCHEDULE_NAME_MESSAGE: &str = "metadata.name of a ReportSchedule has at most 40 characters, so that the names of its jobs, attempts and pods stay within 63; choose a shorter name";
+/// Longest name of a queue: it is the value of a label.
+pub(crate) const QUEUE_NAME_RULE: &str = "self.metadata.name.size() <= 63";
+/// Message of [`QUEUE_NAME_RULE`].
+pub(crate) const QUEUE_NAME_MESSAGE: &str = "metadata.name of a ReportQueue has at most 63 characters, because it is the value of a label; choose a shorter name";
+
+/// The ledger never vanishes, and no write admits a job while the entries fill the slots. Without a
+/// ledger before it is being rebuilt from what is found, which may be more than the slots of today.
+pub(crate) const LEDGER_RULE: &str = "!has(oldSelf.status) || !has(oldSelf.status.ledger) || (has(self.status) && has(self.status.ledger) && (!has(self.status.ledger.entries) || self.status.ledger.entries.size() <= self.spec.slots || (has(oldSelf.status.ledger.entries) && self.status.ledger.entries.size() <= oldSelf.status.ledger.entries.size())))";
+/// Message of [`LEDGER_RULE`].
+pub(crate) const LEDGER_MESSAGE: &str =
+    "status.ledger never vanishes, and no job is admitted while its entries fill spec.slots";
