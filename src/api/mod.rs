@@ -13,8 +13,12 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt as _;
 
 mod common;
+mod ledger;
 mod occurrence;
 mod recovery_trace;
+mod report_job;
+mod report_queue;
+mod report_schedule;
 pub(crate) mod rules;
 mod run;
 mod schedule;
@@ -26,6 +30,10 @@ pub use common::{
     Condition, ConditionStatus, Fence, MAX_MESSAGE_CHARS, MAX_NAME_CHARS, MAX_REASON_CHARS, Time,
     set_condition, truncate,
 };
+pub use ledger::{
+    Ledger, LedgerEntry, MAX_CHARGE, MAX_LEDGER_HTTP_BYTES, MAX_SLOTS, MAX_TAGS, MAX_TENANT_CHARS,
+    MAX_WEIGHT, TAG_SCALE, TenantTag,
+};
 pub use occurrence::{
     Attempt, AttemptOutcome, MaintenanceOccurrence, MaintenanceOccurrenceSpec,
     MaintenanceOccurrenceStatus, OccurrenceState, PodRef, Resolution, ResolutionDecision,
@@ -35,6 +43,18 @@ pub use recovery_trace::{
     LeadershipGained, MAX_LEASE_NAME, MAX_TRACE_ITEMS, MAX_TRACE_PAUSED, PhaseDuration,
     RecoveryClass, RecoveryPhase, RecoveryTrace, RecoveryTraceSpec, RecoveryTraceStatus, TraceItem,
     TracePaused,
+};
+pub use report_job::{
+    AcceptedArtifact, Artifact, ArtifactPolicy, ReportJob, ReportJobSpec, ReportJobStatus,
+    ReportState,
+};
+pub use report_queue::{
+    AdmissionPolicy, Admissions, Drain, MAX_TENANT_RULES, QueueLimits, QueueRetention, ReportQueue,
+    ReportQueueSpec, ReportQueueStatus, RetryRules, TenantRule,
+};
+pub use report_schedule::{
+    ReportJobTemplate, ReportJobTemplateMeta, ReportJobTemplateSpec, ReportSchedule,
+    ReportScheduleSpec,
 };
 pub use rules::{FENCE_MESSAGE, FENCE_RULE, NAME_RULE, NAME_RULE_MESSAGE};
 pub use run::{

@@ -77,6 +77,16 @@ impl RunSpec {
     /// Seconds from release to the first start, if the spec names none.
     pub const DEFAULT_START_TIMEOUT_SECONDS: i32 = 600;
 
+    /// The class, with the default for reports.
+    pub fn report_class(&self) -> ActionClass {
+        self.action_class.unwrap_or(ActionClass::Idempotent)
+    }
+
+    /// Attempts in all, with the default for reports.
+    pub fn report_attempts(&self) -> i32 {
+        self.max_attempts.unwrap_or(3)
+    }
+
     /// The class, with the default for maintenance.
     pub fn maintenance_class(&self) -> ActionClass {
         self.action_class.unwrap_or(ActionClass::Fenced)
@@ -104,8 +114,12 @@ pub struct JobRun {
     pub template: serde_json::Value,
 }
 
+fn parameters(generator: &mut SchemaGenerator) -> Schema {
+    parameters_schema(generator)
+}
+
 /// A map of strings; schemars has no attribute for the bound of a map's values.
-fn parameters(_: &mut SchemaGenerator) -> Schema {
+pub(super) fn parameters_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
         "maxProperties": MAX_PARAMETERS,
