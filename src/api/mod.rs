@@ -13,6 +13,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt as _;
 
 mod common;
+mod ledger;
 mod occurrence;
 mod recovery_trace;
 pub(crate) mod rules;
@@ -25,6 +26,10 @@ mod tests;
 pub use common::{
     Condition, ConditionStatus, Fence, MAX_MESSAGE_CHARS, MAX_NAME_CHARS, MAX_REASON_CHARS, Time,
     set_condition, truncate,
+};
+pub use ledger::{
+    Ledger, LedgerEntry, MAX_CHARGE, MAX_LEDGER_HTTP_BYTES, MAX_SLOTS, MAX_TAGS, MAX_TENANT_CHARS,
+    MAX_WEIGHT, TAG_SCALE, TenantTag,
 };
 pub use occurrence::{
     Attempt, AttemptOutcome, MaintenanceOccurrence, MaintenanceOccurrenceSpec,
