@@ -21,6 +21,7 @@
 //! | [`runs`] | the life of a run's attempts: commit, release, follow, stop, retry, resolve |
 //! | [`maintenance`] | what a schedule and an occurrence do next, and the controller that does it |
 //! | [`providers`] | what executes a run: Jobs, simulated runs |
+//! | [`reports`] | how the jobs of many tenants share the slots of a queue |
 //! | [`recovery`] | what a new leader finds, and the record of it |
 //! | [`cluster`] | the only room that talks to the API server |
 //! | [`telemetry`] | metrics, health, logs, events |
@@ -45,6 +46,7 @@ pub mod maintenance;
 pub mod operator;
 pub mod providers;
 pub mod recovery;
+pub mod reports;
 pub mod retry;
 pub mod runs;
 pub mod sim;
