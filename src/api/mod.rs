@@ -75,6 +75,10 @@ pub const VERSION: &str = "v1alpha1";
 
 /// Label on occurrences: the name of their schedule.
 pub const LABEL_SCHEDULE: &str = "punctual.dev/schedule";
+/// Label on Jobs and pods of reports: the name of their queue.
+pub const LABEL_QUEUE: &str = "punctual.dev/queue";
+/// Label on Jobs and pods of reports: their tenant.
+pub const LABEL_TENANT: &str = "punctual.dev/tenant";
 /// Label on Jobs and pods: the uid of the occurrence or report job they run for.
 pub const LABEL_PARENT_UID: &str = "punctual.dev/parent-uid";
 /// Annotation on everything the operator creates: the epoch of the term that created it.
