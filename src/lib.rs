@@ -20,6 +20,7 @@
 //! | [`authority`] | who leads (Lease, epoch) and what counts (fence, permit, sealed objects) |
 //! | [`runs`] | the life of a run's attempts: commit, release, follow, stop, retry, resolve |
 //! | [`maintenance`] | what a schedule and an occurrence do next, and the controller that does it |
+//! | [`reports`] | what a report job does next |
 //! | [`providers`] | what executes a run: Jobs, simulated runs |
 //! | [`recovery`] | what a new leader finds, and the record of it |
 //! | [`cluster`] | the only room that talks to the API server |
@@ -45,6 +46,7 @@ pub mod maintenance;
 pub mod operator;
 pub mod providers;
 pub mod recovery;
+pub mod reports;
 pub mod retry;
 pub mod runs;
 pub mod sim;

@@ -279,6 +279,7 @@ mod tests {
                     completed: None,
                     result: None,
                     result_lost: false,
+                    artifact: crate::providers::Delivered::Nothing,
                 },
                 (Reconciled, "Succeeded"),
             ),

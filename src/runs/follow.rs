@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{
     Change, Decision, End, Note, Phase, RECORD_RELEASE_AFTER, RUNNING_INTERVAL, Right, Start, Step,
-    View, WATCHFUL_INTERVAL, move_to, seal,
+    View, WATCHFUL_INTERVAL, move_to, outcome::Success, seal,
 };
 use crate::{
     api::{Attempt, AttemptOutcome, PodRef, Time},
@@ -41,16 +41,13 @@ impl View<'_> {
             RunStatus::StoppedByOthers { message } => {
                 self.stop(attempt, "SuspendedByOthers", message)
             }
-            RunStatus::Succeeded { started, completed, result, result_lost } => {
-                let mut record =
-                    self.close(AttemptOutcome::Succeeded, *started, *completed, "Completed");
-                record.result.clone_from(result);
-                let (reason, message) = if *result_lost {
-                    ("ResultLost", "it succeeded; what it reported could not be read")
-                } else {
-                    ("Completed", "it ran and succeeded")
-                };
-                self.end_with(record, End::Succeeded, reason, message)
+            RunStatus::Succeeded { started, completed, result, result_lost, artifact } => {
+                let (started, completed, result_lost) = (*started, *completed, *result_lost);
+                let result = result.as_ref();
+                self.succeeded(
+                    attempt,
+                    &Success { started, completed, result, result_lost, artifact },
+                )
             }
             RunStatus::Failed { started, completed, reason, message, class } => {
                 self.failed(attempt, *started, *completed, reason, message, *class)
@@ -144,7 +141,7 @@ impl View<'_> {
         }
         let base = attempt.released_time.or(attempt.prepared_time).map_or(self.now, |t| t.0);
         if let Some(last) = record.attempts.last_mut() {
-            if pod.is_some() {
+            if pod.is_some() && !self.spared(base) {
                 last.pod = pod.cloned();
             }
             last.outcome = None; // a definite answer: it is not unknown any more
@@ -208,6 +205,14 @@ impl View<'_> {
             return self.stop(attempt, "Stopped", "stopping was requested");
         }
         let changed = record != *self.record || self.phase != Phase::Running;
+        if changed && self.phase != Phase::Running && self.spared(started) {
+            let spared_until = started.checked_add(self.snapshot.spare).ok();
+            if self.stop_reason(attempt, Some(started)).is_none() {
+                return Decision::wait()
+                    .wake_at(self.after(self.running_interval()))
+                    .wake_at(spared_until);
+            }
+        }
         // The start and the pod are recorded first: they are the proof that a stop needs later.
         if changed {
             return move_to(record, Phase::Running, "Running", "");

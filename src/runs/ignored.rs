@@ -40,7 +40,7 @@ impl View<'_> {
 
     fn resolution_ignored(&self) -> Option<Note> {
         let resolution = self.snapshot.asked.resolution?;
-        let newest = self.record.attempts.last().map_or(0, |attempt| attempt.number);
+        let newest = self.record.newest();
         if self.applies(resolution, newest) || self.was_applied(resolution) {
             return None;
         }

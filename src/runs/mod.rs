@@ -34,6 +34,8 @@ mod start;
 
 pub use ignored::is_about_ignored;
 pub use note::Note;
+pub use outcome::{OUTCOME_UNKNOWN, RETRY_REQUESTED, RETRY_SCHEDULED};
+pub use person::RESOLVED_BY_PERSON;
 pub use record::{Acceptance, End, Phase, Record};
 
 /// How long preparing is tried while the API server refuses, when there is no deadline.
@@ -52,7 +54,7 @@ const WATCHFUL_INTERVAL: SignedDuration = SignedDuration::from_secs(2);
 const RUNNING_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
 /// A release is recorded if the run was not seen started by then; most start sooner, and are spared
 /// the write.
-const RECORD_RELEASE_AFTER: SignedDuration = SignedDuration::from_secs(10);
+pub const RECORD_RELEASE_AFTER: SignedDuration = SignedDuration::from_secs(10);
 /// Most disruptions that are made up for, apart from `maxAttempts`.
 pub const MAX_DISRUPTIONS: usize = 5;
 /// Most attempts of one run, people's retries included: the bound of the status list.
@@ -94,6 +96,8 @@ pub struct Start {
     pub not_before: Timestamp,
     /// Not after this moment, if nothing was prepared by then.
     pub deadline: Option<Deadline>,
+    /// Number of the attempt that may start; without one, the next.
+    pub attempt: Option<i32>,
     /// Whether newer work replaces it, so that it stops.
     pub replaced: bool,
     /// Whether the object's own seal is the start decision, because no other object decides it.
@@ -142,6 +146,17 @@ pub struct Work {
     pub attempts: AttemptNames,
 }
 
+/// What an artifact means to the kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArtifactRule {
+    /// It has none; what a run says of one is ignored.
+    None,
+    /// It is accepted if there is one.
+    Optional,
+    /// Success without one is not success.
+    Required,
+}
+
 /// How the kind speaks to people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words {
@@ -176,6 +191,12 @@ pub struct Snapshot<'a> {
     pub limits: Limits,
     /// Identity.
     pub work: Work,
+    /// What an artifact means.
+    pub artifact: ArtifactRule,
+    /// How long a start, and the pod it has, are not worth a write of their own: most runs of the
+    /// kind are over by then, and the write at their end says it all. Until then there is no pod to
+    /// prove an end by. Zero: every start is recorded.
+    pub spare: SignedDuration,
     /// The moment its lateness counts from, if it has one.
     pub due: Option<Timestamp>,
     /// Since when creating what it runs has been refused, as recorded.
@@ -297,10 +318,15 @@ impl<W> Decision<W> {
 
 /// Decides the next step. Pure: equal snapshots and times give equal decisions.
 pub fn decide(snapshot: &Snapshot<'_>, now: Timestamp) -> Decision<Change> {
-    let view = View { snapshot, record: &snapshot.record, phase: snapshot.record.phase(), now };
+    let view = View::of(snapshot, now);
     let mut decision = view.next();
     decision.notes.extend(view.ignored());
     decision
+}
+
+/// What of the spec has no effect, unless that was said: for a kind that decides something itself.
+pub fn ignored(snapshot: &Snapshot<'_>, now: Timestamp) -> Vec<Note> {
+    View::of(snapshot, now).ignored()
 }
 
 struct View<'a> {
@@ -310,7 +336,11 @@ struct View<'a> {
     now: Timestamp,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    fn of(snapshot: &'a Snapshot<'a>, now: Timestamp) -> Self {
+        Self { snapshot, record: &snapshot.record, phase: snapshot.record.phase(), now }
+    }
+
     fn next(&self) -> Decision<Change> {
         if self.phase.is_over() {
             return self.after_the_end();
@@ -346,6 +376,13 @@ impl View<'_> {
             }
         }
         record
+    }
+
+    /// Whether something that happened at `since` is not worth a write yet.
+    fn spared(&self, since: Timestamp) -> bool {
+        let spare = self.snapshot.spare;
+        let worth_it = spare.is_zero() || self.phase == Phase::Unresolved;
+        !worth_it && self.now.duration_since(since) < spare
     }
 
     /// How late the first start was, once and for all.

@@ -1,23 +1,44 @@
 //! How attempts end, are retried, or stay unresolved.
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Change, Decision, End, MAX_ATTEMPTS, MAX_DISRUPTIONS, Note, Phase, Record,
+    ArtifactRule, Change, Decision, End, MAX_DISRUPTIONS, Note, Phase, Record,
     UNREACHABLE_PATIENCE, UNRESOLVED_INTERVAL, View, WATCHFUL_INTERVAL, move_to,
 };
 use crate::{
-    api::{ActionClass, Attempt, AttemptOutcome, MAX_REASON_CHARS, Time, truncate},
-    providers::FailureClass,
+    api::{
+        AcceptedArtifact, ActionClass, Attempt, AttemptOutcome, MAX_REASON_CHARS, ResultValue,
+        Time, truncate,
+    },
+    providers::{Delivered, FailureClass},
     retry,
 };
 
 /// Reason of an attempt that a person wants repeated; it is charged to no budget.
-pub(super) const RETRY_REQUESTED: &str = "RetryRequested";
+pub const RETRY_REQUESTED: &str = "RetryRequested";
+/// Reason of a run that waits for its next attempt.
+pub const RETRY_SCHEDULED: &str = "RetryScheduled";
+/// Reason of a run that succeeded and whose report could not be read.
+const RESULT_LOST: &str = "ResultLost";
+/// Reason of a run that succeeded without the artifact that it owes.
+const ARTIFACT_MISSING: &str = "ArtifactMissing";
 /// Reason of an attempt whose Job had more than one pod: only a person can say what that did.
 const DUPLICATE_POD: &str = "DuplicatePod";
 /// Reason of an attempt that is stopped because its outcome is unknown and it may be repeated.
-const OUTCOME_UNKNOWN: &str = "OutcomeUnknown";
+pub const OUTCOME_UNKNOWN: &str = "OutcomeUnknown";
+
+/// A success, as the provider tells it.
+#[derive(Clone, Copy)]
+pub(super) struct Success<'a> {
+    pub(super) started: Option<Timestamp>,
+    pub(super) completed: Option<Timestamp>,
+    pub(super) result: Option<&'a BTreeMap<String, ResultValue>>,
+    pub(super) result_lost: bool,
+    pub(super) artifact: &'a Delivered,
+}
 
 impl View<'_> {
     /// It was asked to stop, and can no longer act.
@@ -60,6 +81,59 @@ impl View<'_> {
         self.end_with(record, state, &reason, message)
     }
 
+    /// Whether success counts as success with what it delivered.
+    pub(super) fn is_success(&self, artifact: &Delivered) -> bool {
+        self.snapshot.artifact != ArtifactRule::Required
+            || matches!(artifact, Delivered::Artifact(_))
+    }
+
+    /// It succeeded, and can no longer act. The artifact is accepted in the write that ends the run,
+    /// so that there is never an end without its artifact, nor an artifact that a cancel outruns.
+    pub(super) fn succeeded(&self, attempt: &Attempt, success: &Success<'_>) -> Decision<Change> {
+        let Success { started, completed, result, result_lost, artifact } = *success;
+        if !self.is_success(artifact) {
+            return self.not_delivered(attempt, success);
+        }
+        let mut record = self.close(AttemptOutcome::Succeeded, started, completed, "Completed");
+        record.result = result.cloned();
+        if let (false, Delivered::Artifact(artifact)) =
+            (self.snapshot.artifact == ArtifactRule::None, artifact)
+        {
+            record.artifact = Some(AcceptedArtifact {
+                uri: artifact.uri.clone(),
+                sha256: artifact.sha256.clone(),
+                size_bytes: artifact.size_bytes,
+                attempt: attempt.number,
+                accepted_time: Time::new(self.now),
+            });
+        }
+        let unreadable =
+            self.snapshot.artifact != ArtifactRule::None && *artifact == Delivered::Unreadable;
+        let (reason, message) = if result_lost || unreadable {
+            (RESULT_LOST, "it succeeded; what it reported could not be read")
+        } else {
+            ("Completed", "it ran and succeeded")
+        };
+        self.end_with(record, End::Succeeded, reason, message)
+    }
+
+    /// It succeeded without the artifact that its spec requires.
+    fn not_delivered(&self, attempt: &Attempt, success: &Success<'_>) -> Decision<Change> {
+        let Success { started, completed, artifact, .. } = *success;
+        if attempt.stop_requested_time.is_some() || self.snapshot.asked.cancel {
+            return self.stopped(attempt, started, completed);
+        }
+        if *artifact == Delivered::Unreadable {
+            let message = "it succeeded, and whether it delivered its artifact \
+                           (spec.artifact: Required) could not be read";
+            return self.unresolved(RESULT_LOST, message);
+        }
+        // Not tried again: the work is done, and doing it again would do it twice.
+        let record = self.close(AttemptOutcome::Failed, started, completed, ARTIFACT_MISSING);
+        let message = "it ran and succeeded, but delivered no artifact (spec.artifact: Required)";
+        self.end_with(record, End::Failed, ARTIFACT_MISSING, message)
+    }
+
     pub(super) fn failed(
         &self,
         attempt: &Attempt,
@@ -100,7 +174,7 @@ impl View<'_> {
             .unwrap_or(self.now);
         record.next_attempt_time = Some(Time::new(next));
         let message = format!("attempt {n} failed ({reason}): {message}");
-        move_to(record, Phase::Waiting, "RetryScheduled", &message).wake_at(Some(next))
+        move_to(record, Phase::Waiting, RETRY_SCHEDULED, &message).wake_at(Some(next))
     }
 
     /// Nobody knows how it ended.
@@ -196,7 +270,7 @@ fn may_retry(
     class: FailureClass,
     limit: i32,
 ) -> Result<(), &'static str> {
-    if record.attempts.len() >= MAX_ATTEMPTS {
+    if record.is_full() {
         return Err(" (no more attempts are kept)");
     }
     let failed =

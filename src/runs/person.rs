@@ -1,7 +1,7 @@
 //! A person decides about an attempt whose outcome nobody knows.
 
 use super::{
-    Change, Decision, End, MAX_ATTEMPTS, Note, Phase, Record, Step, UNREACHABLE_PATIENCE, View,
+    Change, Decision, End, Note, Phase, Record, Step, UNREACHABLE_PATIENCE, View,
     WATCHFUL_INTERVAL, move_to, outcome::RETRY_REQUESTED, seal,
 };
 use crate::{
@@ -10,12 +10,12 @@ use crate::{
 };
 
 /// Reason of an end that a person decided.
-const RESOLVED_BY_PERSON: &str = "ResolvedByPerson";
+pub const RESOLVED_BY_PERSON: &str = "ResolvedByPerson";
 
 impl View<'_> {
     /// Whether a person's decision has an effect now; `newest` is the number of the newest attempt.
     pub(super) fn applies(&self, resolution: &Resolution, newest: i32) -> bool {
-        let full = self.record.attempts.len() >= MAX_ATTEMPTS;
+        let full = self.record.is_full();
         self.phase == Phase::Unresolved
             && resolution.attempt == newest
             && !(full && resolution.decision == ResolutionDecision::Retry)
@@ -62,6 +62,9 @@ impl View<'_> {
         let mut pod = None;
         let cannot_say = match self.snapshot.answer? {
             Ok(RunStatus::Absent | RunStatus::Failed { .. }) => {
+                return Some(self.another_attempt(attempt, resolution));
+            }
+            Ok(RunStatus::Succeeded { artifact, .. }) if !self.is_success(artifact) => {
                 return Some(self.another_attempt(attempt, resolution));
             }
             // A definite success wins; the others say nothing.

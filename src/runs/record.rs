@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::{Attempt, AttemptOutcome, ResultValue, RunSpec, Time};
+use super::MAX_ATTEMPTS;
+use crate::api::{AcceptedArtifact, Attempt, AttemptOutcome, ResultValue, RunSpec, Time};
 
 /// How a run's life ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +72,8 @@ pub struct Record {
     pub attempts: Vec<Attempt>,
     /// What the run reported.
     pub result: Option<BTreeMap<String, ResultValue>>,
+    /// The one artifact that counts, where the kind has artifacts.
+    pub artifact: Option<AcceptedArtifact>,
     /// The run as it was first decided; used from then on.
     pub run: Option<RunSpec>,
     /// Seconds between the moment it was due and its start.
@@ -85,6 +88,16 @@ impl Record {
     /// Where it stands; before the first decision it waits.
     pub fn phase(&self) -> Phase {
         self.phase.unwrap_or(Phase::Waiting)
+    }
+
+    /// Number of the newest attempt, 0 without one.
+    pub fn newest(&self) -> i32 {
+        self.attempts.last().map_or(0, |attempt| attempt.number)
+    }
+
+    /// Whether no further attempt can be recorded.
+    pub fn is_full(&self) -> bool {
+        usize::try_from(self.newest()).unwrap_or(0) >= MAX_ATTEMPTS
     }
 
     /// The newest attempt, if it was committed and is not over.

@@ -52,11 +52,12 @@ impl View<'_> {
         if let Some(at) = self.record.next_attempt_time.filter(|at| at.0 > self.now) {
             return Decision::wait().wake_at(Some(at.0));
         }
-        self.prepare(start.own_seal)
+        self.prepare(start)
     }
 
-    fn prepare(&self, own_seal: bool) -> Decision<Change> {
-        let number = self.record.attempts.last().map_or(1, |a| a.number + 1);
+    fn prepare(&self, start: &Start) -> Decision<Change> {
+        let own_seal = start.own_seal;
+        let number = start.attempt.unwrap_or_else(|| self.record.newest() + 1);
         let Some(run) = self.snapshot.run.clone() else {
             return self.pending("ScheduleNotFound", "nothing says what to run");
         };

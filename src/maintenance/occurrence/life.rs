@@ -1,6 +1,6 @@
 //! An occurrence as a run: its status is the record of a life, under its own names.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 
 use super::{Snapshot, effective_run, right::right, work_id};
@@ -11,7 +11,7 @@ use crate::{
     },
     identity::AttemptNames,
     maintenance::conditions,
-    runs::{self, Asked, Change, End, Limits, Phase, Record, Words, Work},
+    runs::{self, ArtifactRule, Asked, Change, End, Limits, Phase, Record, Words, Work},
 };
 
 /// How occurrences speak.
@@ -70,6 +70,7 @@ pub(super) fn record(status: &MaintenanceOccurrenceStatus) -> Record {
         attempt: status.attempt,
         attempts: status.attempts.clone(),
         result: status.result.clone(),
+        artifact: None,
         run: status.run.clone(),
         lateness_seconds: status.lateness_seconds,
         next_attempt_time: status.next_attempt_time,
@@ -105,6 +106,8 @@ pub(super) fn snapshot<'a>(
         },
         run,
         work: work(&of.occurrence),
+        artifact: ArtifactRule::None,
+        spare: SignedDuration::ZERO,
         due: Some(spec.intended_time.timestamp()),
         refused_since: runs::conditions::refused_since(&status.conditions),
         words: WORDS,

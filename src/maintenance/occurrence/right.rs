@@ -47,6 +47,7 @@ pub(super) fn right(of: &Snapshot, record: &Record, runs: bool, now: Timestamp) 
                 end,
                 message: "spec.startingDeadlineSeconds of its schedule passed before it could start",
             }),
+            attempt: None,
             replaced: *replaced,
             own_seal: false,
         }),
@@ -78,6 +79,7 @@ fn without_schedule(of: &Snapshot, record: &Record, runs: bool, now: Timestamp) 
     Right::Start(Start {
         not_before: spec.intended_time.timestamp(),
         deadline: None,
+        attempt: None,
         replaced: false,
         own_seal: true,
     })

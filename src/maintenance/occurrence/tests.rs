@@ -175,6 +175,7 @@ pub(super) fn succeeded() -> RunStatus {
         completed: None,
         result: None,
         result_lost: false,
+        artifact: crate::providers::Delivered::Nothing,
     }
 }
 

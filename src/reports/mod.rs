@@ -1,0 +1,3 @@
+//! What report jobs and their queues do next.
+
+pub mod job;
