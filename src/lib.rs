@@ -20,8 +20,8 @@
 //! | [`authority`] | who leads (Lease, epoch) and what counts (fence, permit, sealed objects) |
 //! | [`runs`] | the life of a run's attempts: commit, release, follow, stop, retry, resolve |
 //! | [`maintenance`] | what a schedule and an occurrence do next, and the controller that does it |
-//! | [`reports`] | what a report job does next |
 //! | [`providers`] | what executes a run: Jobs, simulated runs |
+//! | [`reports`] | how the jobs of many tenants share the slots of a queue |
 //! | [`recovery`] | what a new leader finds, and the record of it |
 //! | [`cluster`] | the only room that talks to the API server |
 //! | [`telemetry`] | metrics, health, logs, events |

@@ -18,6 +18,7 @@ mod occurrence;
 mod recovery_trace;
 mod report_job;
 mod report_queue;
+pub(crate) mod report_rules;
 mod report_schedule;
 pub(crate) mod rules;
 mod run;
@@ -96,6 +97,9 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
         schema::tidy(MaintenanceSchedule::crd()),
         schema::tidy(MaintenanceOccurrence::crd()),
+        schema::tidy(ReportSchedule::crd()),
+        schema::tidy(ReportQueue::crd()),
+        schema::tidy(ReportJob::crd()),
         schema::tidy(RecoveryTrace::crd()),
     ]
 }

@@ -9,13 +9,15 @@ use serde::{Deserialize, Serialize};
 use super::{
     common::{Condition, Fence, Time},
     occurrence::{Attempt, Resolution, ResultValue},
+    report_rules::{
+        ARTIFACT_MESSAGE, ARTIFACT_RULE, REPORT_CANCEL_MESSAGE, REPORT_IDENTITY_MESSAGE,
+        REPORT_IDENTITY_RULE, REPORT_NAME_MESSAGE, REPORT_NAME_RULE, REPORT_RUN_MESSAGE,
+        REPORT_TERMINAL_MESSAGE, REPORT_TERMINAL_RULE, SCHEDULED_NAME_MESSAGE, SCHEDULED_NAME_RULE,
+        SCHEDULED_WHOLE_MESSAGE, SCHEDULED_WHOLE_RULE,
+    },
     rules::{
-        ARTIFACT_MESSAGE, ARTIFACT_RULE, CANCEL_RULE, FENCE_MESSAGE, FENCE_RULE, ID_MESSAGE,
-        ID_RULE, INSTANT_MESSAGE, INSTANT_RULE, PARAMETERS_MESSAGE, PARAMETERS_RULE,
-        REPORT_CANCEL_MESSAGE, REPORT_IDENTITY_MESSAGE, REPORT_IDENTITY_RULE, REPORT_NAME_MESSAGE,
-        REPORT_NAME_RULE, REPORT_RUN_MESSAGE, REPORT_TERMINAL_MESSAGE, REPORT_TERMINAL_RULE,
-        RUN_RULE, SCHEDULED_NAME_MESSAGE, SCHEDULED_NAME_RULE, SCHEDULED_WHOLE_MESSAGE,
-        SCHEDULED_WHOLE_RULE,
+        CANCEL_RULE, FENCE_MESSAGE, FENCE_RULE, ID_MESSAGE, ID_RULE, INSTANT_MESSAGE, INSTANT_RULE,
+        PARAMETERS_MESSAGE, PARAMETERS_RULE, RUN_RULE,
     },
     run::{RunSpec, parameters_schema},
 };
@@ -72,7 +74,7 @@ pub struct ReportJobSpec {
     pub tenant: String,
     /// Order within the tenant: a higher one starts first. It never puts a job before one of another tenant.
     /// Default: 0. Immutable.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     #[schemars(range(min = -1000, max = 1000))]
     pub priority: i32,
     /// Strings given to the run, merged over `run.parameters`. At most 64 entries and 8192 bytes in all. Immutable.
@@ -116,11 +118,6 @@ pub struct ReportJobSpec {
     #[serde(rename = "scheduleUID", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub schedule_uid: Option<String>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(priority: &i32) -> bool {
-    *priority == 0
 }
 
 fn sixty() -> i32 {

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use super::{
     common::{Condition, Fence, Time},
     ledger::Ledger,
-    rules::{
-        FENCE_MESSAGE, FENCE_RULE, LEDGER_MESSAGE, LEDGER_RULE, QUEUE_NAME_MESSAGE, QUEUE_NAME_RULE,
-    },
+    report_rules::{LEDGER_MESSAGE, LEDGER_RULE, QUEUE_NAME_MESSAGE, QUEUE_NAME_RULE},
+    rules::{FENCE_MESSAGE, FENCE_RULE},
     run::RunSpec,
     schedule::Abandoned,
 };
 
-/// Most tenants that a queue names; others weigh 1 and need no entry.
+/// Most tenants that a queue names; others weigh 1 and need no entry. A thousand entries of 100 bytes are
+/// a tenth of what an object may have.
 pub const MAX_TENANT_RULES: usize = 1000;
 
 /// The slots that reports of all tenants share.
@@ -121,7 +121,10 @@ fn thousand() -> i32 {
 #[serde(rename_all = "camelCase")]
 pub struct TenantRule {
     /// The tenant, as in `spec.tenant` of its jobs.
-    #[schemars(length(min = 1, max = 40))]
+    #[schemars(
+        length(min = 1, max = 40),
+        regex(pattern = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")
+    )]
     pub name: String,
     /// Its share against others: with weight 2 it gets twice the slot time of a tenant with weight 1. Default: 1.
     #[serde(default = "one")]

@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::{
     common::Time,
     report_job::ArtifactPolicy,
+    report_rules::REPORT_SCHEDULE_NAME_MESSAGE,
     rules::{
         FENCE_MESSAGE, FENCE_RULE, INSTANT_MESSAGE, INSTANT_RULE, NO_ZONE_MESSAGE, NO_ZONE_RULE,
-        PARAMETERS_MESSAGE, PARAMETERS_RULE, REPORT_SCHEDULE_NAME_MESSAGE, SCHEDULE_NAME_RULE,
+        PARAMETERS_MESSAGE, PARAMETERS_RULE, SCHEDULE_NAME_RULE,
     },
     run::{RunSpec, parameters_schema},
     schedule::{Abandoned, MaintenanceScheduleStatus, MissedRuns, Retention, Spread},
