@@ -15,6 +15,7 @@
 //! | [`ledger`] | the ledger in memory: open, settle, close; made again from runs that were found |
 //! | [`admission`] | who is next, and why a job is not |
 //! | [`limits`] | which new jobs are accepted, and when a rejected one may try again |
+//! | [`job`] | what one report job does next: its states, its place, its attempts |
 //! | [`drain`] | when the queue is empty, when a job starts |
 //!
 //! Times are whole milliseconds, costs are slot-milliseconds: one slot for so long.

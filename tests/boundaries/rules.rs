@@ -25,7 +25,7 @@ const TOKIO_INSTANT_HANDS: [&str; 5] = [
 const PURE: [&str; 13] = [
     "src/api/",
     "src/authority/lease",
-    "src/identity.rs",
+    "src/identity",
     "src/maintenance/",
     "src/recovery/classify.rs",
     "src/recovery/trace.rs",

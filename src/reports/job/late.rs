@@ -1,7 +1,7 @@
 //! Artifacts that come too late.
 
 use crate::{
-    api::ReportJobStatus,
+    api::{Attempt, ReportJobStatus},
     providers::{Delivered, RunStatus},
     runs::{Note, OUTCOME_UNKNOWN, RESOLVED_BY_PERSON, RETRY_REQUESTED},
 };
@@ -34,10 +34,10 @@ pub(super) fn refused(status: &ReportJobStatus, late: &Late) -> Option<Note> {
     let RunStatus::Succeeded { artifact: Delivered::Artifact(artifact), .. } = &late.answer else {
         return None;
     };
-    let known = status.attempts.iter().find(|attempt| attempt.number == late.attempt)?;
-    if known.completion_time.is_none() {
-        return None; // it is open, so its answer is the decision's business
-    }
+    // The answer of one that is open is not late: the decision takes it.
+    let over = |attempt: &&Attempt| attempt.completion_time.is_some();
+    let mut closed = status.attempts.iter().filter(over);
+    let known = closed.find(|attempt| attempt.number == late.attempt)?;
     let counts = match &status.artifact {
         Some(accepted) if accepted.attempt == late.attempt => return None,
         Some(accepted) => format!("the artifact of attempt {} counts", accepted.attempt),

@@ -33,7 +33,7 @@ pub use life::{NoRun, ReportPhase, content_hash, wanted_run, work, work_id};
 use life::New;
 
 /// Reason of a job that waits for a slot and for nothing else.
-pub const WAITING: &str = "Waiting";
+pub const WAITING: &str = "WaitingForSlot";
 /// Reason of a retry for which its queue has no budget.
 pub const RETRY_BUDGET_EXHAUSTED: &str = "RetryBudgetExhausted";
 /// Reason of an end while it waited.
@@ -138,7 +138,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
             decision.notes.extend(runs::ignored(&life, now));
             decision
         }
-        None => runs::decide(&life, now).written(|change| view.lived(change)),
+        None => runs::decide(&life, now).written(|change| Some(view.lived(change))),
     };
     let mut decision = view.through_the_table(view.with_place(decision));
     decision.notes.extend(snapshot.late.iter().filter_map(|late| late::refused(&status, late)));
@@ -183,24 +183,25 @@ impl View<'_> {
         }
         let taken = record.run.is_some();
         match &self.snapshot.standing {
-            Standing::Undecided | Standing::Ghost => None,
             Standing::Admitted { .. } => match self.wanted {
                 Err(why) if !taken => Some(reject(record, UNSATISFIABLE, &why.to_string(), None)),
                 _ => None,
             },
-            Standing::Rejected { .. } if taken => None,
-            Standing::Rejected { reason, message, retry_after } => {
+            Standing::Rejected { reason, message, retry_after } if !taken => {
                 Some(reject(record, reason, message, *retry_after))
             }
             Standing::QueueNotFound | Standing::Accepted { .. } if self.too_late() => {
                 Some(self.miss_deadline(record))
             }
-            Standing::QueueNotFound => None,
-            Standing::Accepted { .. } if taken => None,
-            Standing::Accepted { reason, message } => match self.wanted {
+            Standing::Accepted { reason, message } if !taken => match self.wanted {
                 Ok(run) => Some(self.accept(record, run, reason, message)),
                 Err(why) => Some(reject(record, UNSATISFIABLE, &why.to_string(), None)),
             },
+            Standing::Undecided
+            | Standing::Ghost
+            | Standing::QueueNotFound
+            | Standing::Accepted { .. }
+            | Standing::Rejected { .. } => None,
         }
     }
 
@@ -232,8 +233,8 @@ impl View<'_> {
     }
 
     /// A change of the run's life as a change of the job.
-    fn lived(&self, change: Change) -> Option<Wanted> {
-        let Change::To(record) = change else { return Some(None) };
+    fn lived(&self, change: Change) -> Wanted {
+        let Change::To(record) = change else { return None };
         let mut record = *record;
         // Not taken by a queue that does not exist.
         if self.snapshot.standing == Standing::QueueNotFound && record.run.is_none() {
@@ -242,7 +243,7 @@ impl View<'_> {
         }
         let state = life::state(record.phase());
         let retry_after = self.status.retry_after_time;
-        Some(Some(Box::new(New { record, state, retry_after, place: None })))
+        Some(Box::new(New { record, state, retry_after, place: None }))
     }
 
     /// The place in the queue goes along with a write that leaves the job waiting, or is one.

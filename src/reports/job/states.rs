@@ -64,17 +64,17 @@ const STOPPED: &str = "stopped on request; nothing of it acts any more";
 
 /// Every transition there is. What is over has none.
 pub const TRANSITIONS: [Transition; 44] = [
-    row(Unseen, Queued, "Waiting", WAITS),
+    row(Unseen, Queued, super::WAITING, WAITS),
     row(Unseen, Admitted, "Prepared", PREPARED),
     row(Unseen, Failed, "QueueDeadlineExceeded", TOO_LATE),
     row(Unseen, Cancelled, "CancelRequested", NOT_STARTED),
     row(Unseen, Rejected, "QueueFull", REFUSED),
-    row(Unanswered, Queued, "Waiting", WAITS),
+    row(Unanswered, Queued, super::WAITING, WAITS),
     row(Unanswered, Admitted, "Prepared", PREPARED),
     row(Unanswered, Failed, "QueueDeadlineExceeded", TOO_LATE),
     row(Unanswered, Cancelled, "CancelRequested", NOT_STARTED),
     row(Unanswered, Rejected, "QueueFull", REFUSED),
-    row(Is(Queued), Queued, "Waiting", WAITS),
+    row(Is(Queued), Queued, super::WAITING, WAITS),
     row(Is(Queued), Admitted, "Prepared", PREPARED),
     row(Is(Queued), Failed, "QueueDeadlineExceeded", TOO_LATE),
     row(Is(Queued), Cancelled, "CancelRequested", NOT_STARTED),

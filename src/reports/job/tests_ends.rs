@@ -140,10 +140,10 @@ fn attempts_are_bounded_by_what_failed() {
     let five = json!({"run": {"simulated": {}, "maxAttempts": 5}});
     assert_eq!(attempts(&five, &[transient()]).0, 5);
     let crash = failed("Crash", FailureClass::Deterministic);
-    assert_eq!(attempts(&five, &[crash.clone()]).0, 2, "the second equal one");
+    assert_eq!(attempts(&five, std::slice::from_ref(&crash)).0, 2, "the second equal one");
     assert_eq!(attempts(&five, &[crash, transient()]).0, 3);
     let evicted = failed("Evicted", FailureClass::Disruption);
-    assert_eq!(attempts(&plain, &[evicted.clone()]), (6, "Failed/Evicted".into()));
+    assert_eq!(attempts(&plain, std::slice::from_ref(&evicted)), (6, "Failed/Evicted".into()));
     let mut mixed = vec![evicted; 5];
     mixed.extend([transient(), transient(), transient()]);
     assert_eq!(attempts(&plain, &mixed), (8, "Failed/ExitCode".into()), "counted apart");
