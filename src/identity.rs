@@ -33,6 +33,30 @@ pub fn maintenance_attempt_name(occurrence: &str, number: i32) -> String {
     format!("{occurrence}-m{number}")
 }
 
+/// Names of all attempts of one piece of work: of the Job and its pods, and of the run at a provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptNames {
+    name: String,
+    key: String,
+}
+
+impl AttemptNames {
+    /// Those of a maintenance occurrence: `<occurrence>-m<N>` and `<id>-m<N>`.
+    pub fn maintenance(occurrence: &str, work: WorkId) -> Self {
+        Self { name: format!("{occurrence}-m"), key: format!("{}-m", work.id()) }
+    }
+
+    /// Name of the Job of attempt `number`.
+    pub fn name(&self, number: i32) -> String {
+        format!("{}{number}", self.name)
+    }
+
+    /// The key by which providers know attempt `number`.
+    pub fn key(&self, number: i32) -> String {
+        format!("{}{number}", self.key)
+    }
+}
+
 /// The identity of a run's work for systems outside the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WorkId([u8; 16]);
@@ -182,5 +206,8 @@ mod tests {
     fn run_keys_differ_by_attempt_only() {
         let work = WorkId::maintenance("default", "nightly-vacuum", at("2026-03-08T07:00:00Z"));
         assert_eq!(work.maintenance_run_key(2), "4c78fa5c685dd0f1904515254e6e61c1-m2");
+        let attempts = AttemptNames::maintenance("nightly-vacuum-202603080700", work);
+        assert_eq!(attempts.key(2), work.maintenance_run_key(2));
+        assert_eq!(attempts.name(2), maintenance_attempt_name("nightly-vacuum-202603080700", 2));
     }
 }

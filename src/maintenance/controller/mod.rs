@@ -39,6 +39,7 @@ use crate::{
     providers::Providers,
     recovery::Recovery,
     retry::{self, ObjectBackoff},
+    runs::hands,
     telemetry::{EventQueue, Metrics},
     time::WallClock,
 };
@@ -166,10 +167,8 @@ pub struct Controller {
 /// What is remembered between passes and may be forgotten at any time.
 #[derive(Debug, Default)]
 struct Memory {
-    /// Since when the provider of an occurrence has not answered.
-    unreachable: BTreeMap<ObjectKey, Timestamp>,
-    /// The generation of an occurrence of which people were told that something in it is ignored.
-    told: BTreeMap<ObjectKey, i64>,
+    /// Of the runs of occurrences.
+    runs: hands::Memory,
     /// The newest instant whose occurrence the API server refused, by schedule.
     refused: BTreeMap<ObjectKey, schedule::Refused>,
     /// What deleted occurrences recorded, by uid.

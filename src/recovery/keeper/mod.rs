@@ -33,7 +33,7 @@ use crate::{
 
 /// How long nothing may be learnt of any item before the rest counts as uncertain: the time for
 /// which a provider that gives no answer is asked.
-pub const PATIENCE: Duration = crate::maintenance::occurrence::UNREACHABLE_TIME;
+pub const PATIENCE: Duration = crate::runs::UNREACHABLE_TIME;
 /// Records that are kept: enough to see a pattern in a bad week, few enough to read.
 pub const KEPT: usize = 20;
 /// Most records removed in one term; more than one are left only if removing failed before.

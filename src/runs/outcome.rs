@@ -3,15 +3,11 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Decision, MAX_ATTEMPTS, MAX_DISRUPTIONS, UNREACHABLE_PATIENCE, UNRESOLVED_INTERVAL, View,
-    WATCHFUL_INTERVAL, work_id,
+    Change, Decision, End, MAX_ATTEMPTS, MAX_DISRUPTIONS, Note, Phase, Record,
+    UNREACHABLE_PATIENCE, UNRESOLVED_INTERVAL, View, WATCHFUL_INTERVAL, move_to,
 };
 use crate::{
-    api::{
-        ActionClass, Attempt, AttemptOutcome, MAX_REASON_CHARS, MaintenanceOccurrenceStatus,
-        OccurrenceState, RunSpec, Time, truncate,
-    },
-    maintenance::Note,
+    api::{ActionClass, Attempt, AttemptOutcome, MAX_REASON_CHARS, Time, truncate},
     providers::FailureClass,
     retry,
 };
@@ -30,12 +26,12 @@ impl View<'_> {
         attempt: &Attempt,
         started: Option<Timestamp>,
         completed: Option<Timestamp>,
-    ) -> Decision {
+    ) -> Decision<Change> {
         let reason = attempt.stop_reason.clone().unwrap_or_else(|| "CancelRequested".to_owned());
         if reason == OUTCOME_UNKNOWN {
             return self.repeat_read(attempt, started, completed);
         }
-        if reason == DUPLICATE_POD && !self.snapshot.occurrence.spec.cancel {
+        if reason == DUPLICATE_POD && !self.snapshot.asked.cancel {
             // That both are over says nothing about what they did.
             let message = "its Job had more than one pod, so the work may have run twice; nothing \
                            of it acts any more";
@@ -45,23 +41,23 @@ impl View<'_> {
             // The message of the stop says what limit it was, and what kept it from starting.
             "NeverStarted" | "DeadlineExceeded" => (
                 AttemptOutcome::Failed,
-                OccurrenceState::Failed,
-                self.status.message.as_deref().unwrap_or_default(),
+                End::Failed,
+                self.record.message.as_deref().unwrap_or_default(),
             ),
             "SuspendedByOthers" => (
                 AttemptOutcome::Failed,
-                OccurrenceState::Failed,
+                End::Failed,
                 "someone else suspended its Job; it is not released again",
             ),
             "NotClaimed" => (
                 AttemptOutcome::Cancelled,
-                OccurrenceState::Superseded,
+                End::Superseded,
                 "its claim was dropped before it was released",
             ),
-            _ => (AttemptOutcome::Cancelled, OccurrenceState::Cancelled, "stopped on request"),
+            _ => (AttemptOutcome::Cancelled, End::Cancelled, "stopped on request"),
         };
-        let status = self.close(outcome, started, completed, &reason);
-        self.end_with(status, state, &reason, message)
+        let record = self.close(outcome, started, completed, &reason);
+        self.end_with(record, state, &reason, message)
     }
 
     pub(super) fn failed(
@@ -72,7 +68,7 @@ impl View<'_> {
         reason: &str,
         message: &str,
         class: FailureClass,
-    ) -> Decision {
+    ) -> Decision<Change> {
         if attempt.stop_requested_time.is_some() {
             return self.stopped(attempt, started, completed);
         }
@@ -87,30 +83,34 @@ impl View<'_> {
         reason: &str,
         message: &str,
         class: FailureClass,
-    ) -> Decision {
-        let mut status = self.close(AttemptOutcome::Failed, started, completed, reason);
-        if self.snapshot.occurrence.spec.cancel {
-            return self.end_with(status, OccurrenceState::Cancelled, "CancelRequested", message);
+    ) -> Decision<Change> {
+        let mut record = self.close(AttemptOutcome::Failed, started, completed, reason);
+        if self.snapshot.asked.cancel {
+            return self.end_with(record, End::Cancelled, "CancelRequested", message);
         }
-        if let Err(why) = may_retry(&status, reason, class) {
+        if let Err(why) = may_retry(&record, reason, class, self.snapshot.limits.attempts) {
             let message = format!("{message}{why}");
-            return self.end_with(status, OccurrenceState::Failed, reason, &message);
+            return self.end_with(record, End::Failed, reason, &message);
         }
         let n = u32::try_from(attempt.number).unwrap_or(1);
-        let delay = retry::delay(&retry::RUN, &work_id(&self.snapshot.occurrence).id(), n);
+        let delay = retry::delay(&retry::RUN, &self.snapshot.work.id, n);
         let ended = completed.unwrap_or(self.now);
         let next = ended
             .checked_add(SignedDuration::try_from(delay).unwrap_or(SignedDuration::ZERO))
             .unwrap_or(self.now);
-        status.next_attempt_time = Some(Time::new(next));
+        record.next_attempt_time = Some(Time::new(next));
         let message = format!("attempt {n} failed ({reason}): {message}");
-        self.move_to(status, OccurrenceState::Pending, "RetryScheduled", &message)
-            .wake_at(Some(next))
+        move_to(record, Phase::Waiting, "RetryScheduled", &message).wake_at(Some(next))
     }
 
     /// Nobody knows how it ended.
-    pub(super) fn unknown(&self, attempt: &Attempt, reason: &str, message: &str) -> Decision {
-        let must_stop = reason == DUPLICATE_POD || self.snapshot.occurrence.spec.cancel;
+    pub(super) fn unknown(
+        &self,
+        attempt: &Attempt,
+        reason: &str,
+        message: &str,
+    ) -> Decision<Change> {
+        let must_stop = reason == DUPLICATE_POD || self.snapshot.asked.cancel;
         if must_stop && attempt.stop_requested_time.is_none() {
             return self.stop(
                 attempt,
@@ -124,7 +124,7 @@ impl View<'_> {
         if attempt.stop_reason.as_deref() == Some(OUTCOME_UNKNOWN) {
             return self.repeat_read(attempt, None, None); // as far as the provider can
         }
-        if self.class() == ActionClass::ReadOnly && self.may_repeat_read(attempt) {
+        if self.snapshot.limits.class == ActionClass::ReadOnly && self.may_repeat_read(attempt) {
             return self.stop(attempt, OUTCOME_UNKNOWN, message);
         }
         self.unresolved(reason, message)
@@ -133,8 +133,9 @@ impl View<'_> {
     /// A read may be repeated, whatever became of it; what is left of it is stopped first.
     fn may_repeat_read(&self, attempt: &Attempt) -> bool {
         let closed = self.close(AttemptOutcome::Failed, None, None, OUTCOME_UNKNOWN);
+        let limit = self.snapshot.limits.attempts;
         attempt.stop_requested_time.is_none()
-            && may_retry(&closed, OUTCOME_UNKNOWN, FailureClass::Transient).is_ok()
+            && may_retry(&closed, OUTCOME_UNKNOWN, FailureClass::Transient, limit).is_ok()
     }
 
     fn repeat_read(
@@ -142,17 +143,17 @@ impl View<'_> {
         attempt: &Attempt,
         started: Option<Timestamp>,
         completed: Option<Timestamp>,
-    ) -> Decision {
+    ) -> Decision<Change> {
         let message = "nobody knows how it ended; it only reads, so it is repeated";
         let class = FailureClass::Transient;
         self.retry_or_fail(attempt, started, completed, OUTCOME_UNKNOWN, message, class)
     }
 
-    pub(super) fn unreachable(&self, attempt: &Attempt, why: &str) -> Decision {
+    pub(super) fn unreachable(&self, attempt: &Attempt, why: &str) -> Decision<Change> {
         let since = self.snapshot.unreachable_since.unwrap_or(self.now);
         let key = format!("{}/{}", attempt.run_key, since.as_second());
         let waited = self.now.duration_since(since);
-        if waited >= UNREACHABLE_PATIENCE && self.state != OccurrenceState::Unresolved {
+        if waited >= UNREACHABLE_PATIENCE && self.phase != Phase::Unresolved {
             return self.unresolved("ProviderUnreachable", why);
         }
         let tries = u32::try_from(waited.as_secs().max(0) / 2).unwrap_or(0) + 1;
@@ -163,24 +164,23 @@ impl View<'_> {
             .wake_at(patience_ends.filter(|end| *end > self.now))
     }
 
-    pub(super) fn unresolved(&self, reason: &str, message: &str) -> Decision {
+    pub(super) fn unresolved(&self, reason: &str, message: &str) -> Decision<Change> {
         let again = self.after(UNRESOLVED_INTERVAL);
-        if self.state == OccurrenceState::Unresolved
-            && self.status.reason.as_deref() == Some(reason)
-        {
+        if self.phase == Phase::Unresolved && self.record.reason.as_deref() == Some(reason) {
             return Decision::wait().wake_at(again);
         }
-        let mut status = self.status.clone();
-        if let Some(last) = status.attempts.last_mut() {
+        let mut record = self.record.clone();
+        if let Some(last) = record.attempts.last_mut() {
             last.outcome = Some(AttemptOutcome::Unknown);
             last.reason = Some(truncate(reason, MAX_REASON_CHARS));
         }
-        self.move_to(status, OccurrenceState::Unresolved, reason, message)
-            .wake_at(again)
-            .note(Note::warning(
-                "Unresolved",
-                format!("nobody knows how attempt {} ended: {message}; set spec.resolution when you know", self.status.attempts.len()),
-            ))
+        move_to(record, Phase::Unresolved, reason, message).wake_at(again).note(Note::warning(
+            "Unresolved",
+            format!(
+                "nobody knows how attempt {} ended: {message}; set spec.resolution when you know",
+                self.record.attempts.len()
+            ),
+        ))
     }
 }
 
@@ -189,25 +189,25 @@ fn is_disruption(reason: &str) -> bool {
     matches!(reason, "Evicted" | "Preempted" | "NodeLost" | "Disruption")
 }
 
-/// Whether another attempt follows; `status` has the failed one closed already.
+/// Whether another attempt follows; `record` has the failed one closed already.
 fn may_retry(
-    status: &MaintenanceOccurrenceStatus,
+    record: &Record,
     reason: &str,
     class: FailureClass,
+    limit: i32,
 ) -> Result<(), &'static str> {
-    if status.attempts.len() >= MAX_ATTEMPTS {
+    if record.attempts.len() >= MAX_ATTEMPTS {
         return Err(" (no more attempts are kept)");
     }
     let failed =
-        |r: &str| status.attempts.iter().filter(|a| a.reason.as_deref() == Some(r)).count();
+        |r: &str| record.attempts.iter().filter(|a| a.reason.as_deref() == Some(r)).count();
     let disruptions = |a: &&Attempt| a.reason.as_deref().is_some_and(is_disruption);
-    let limit = status.run.as_ref().map_or(1, RunSpec::maintenance_attempts);
     let asked_for = |a: &&Attempt| a.reason.as_deref() == Some(RETRY_REQUESTED);
     let charged = |a: &&Attempt| !disruptions(a) && !asked_for(a);
-    let used = status.attempts.iter().filter(charged).count();
+    let used = record.attempts.iter().filter(charged).count();
     match class {
         FailureClass::Disruption
-            if status.attempts.iter().filter(disruptions).count() <= MAX_DISRUPTIONS
+            if record.attempts.iter().filter(disruptions).count() <= MAX_DISRUPTIONS
                 && limit > 1 =>
         {
             Ok(())

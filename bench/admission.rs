@@ -1,0 +1,155 @@
+//! How long an admission takes, and how much a waiting job weighs: `cargo bench --bench admission`.
+//!
+//! One decision is: a job is settled, another is submitted, and the next is admitted. A pass of the
+//! operator makes many of them in one write, so the numbers are given for passes of one and of
+//! sixteen. Goal: below 5 µs each at 100,000 waiting jobs. Fails when a goal is missed by a machine
+//! that is not busy.
+
+use std::{
+    hint::black_box,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use punctual::{
+    api::{ActionClass, Ledger, LedgerEntry},
+    reports::{
+        admission::RunRef,
+        drain,
+        ledger::Books,
+        rules::Rules,
+        waiting::{Waiting, WaitingJob},
+    },
+};
+
+/// Goal for one decision, in passes as the operator makes them.
+const DECISION: Duration = Duration::from_micros(5);
+/// Goal for one waiting job, in bytes.
+const WEIGHT: usize = 200;
+/// Decisions of one measurement. The best of several counts: others only add noise.
+const DECISIONS: usize = 4_096;
+const MEASUREMENTS: u32 = 5;
+/// Slots of the queue.
+const SLOTS: i32 = 64;
+
+/// Job number `number`: 300 tenants, the first with a third of all jobs.
+fn job(number: usize) -> WaitingJob {
+    let tenant = if number.is_multiple_of(3) { 0 } else { number % 300 };
+    WaitingJob {
+        name: format!("customer-{tenant:03}-usage-{number:07}"),
+        uid: format!("3f0c1a52-6d0f-4c7e-9a39-{number:012x}"),
+        tenant: format!("customer-{tenant:03}"),
+        priority: 0,
+        created: Timestamp::from_second(1_700_000_000 + i64::try_from(number / 50).unwrap_or(0))
+            .unwrap_or(Timestamp::UNIX_EPOCH),
+        attempt: 1,
+        charge: 1_000 * (1 + i64::try_from(number % 600).unwrap_or(0)),
+        retry: false,
+        not_before: None,
+        scheduled: false,
+    }
+}
+
+/// A queue in operation.
+struct Queue {
+    books: Books,
+    waiting: Waiting,
+    rules: Rules,
+    running: Vec<LedgerEntry>,
+    submitted: usize,
+}
+
+impl Queue {
+    fn new(queued: usize) -> Self {
+        let mut waiting = Waiting::new();
+        (0..queued).for_each(|number| waiting.upsert(&job(number)));
+        let mut queue = Self {
+            books: Books::open(&Ledger::new()),
+            waiting,
+            rules: Rules { slots: SLOTS, ..Rules::default() },
+            running: Vec::new(),
+            submitted: queued,
+        };
+        queue.admit();
+        queue
+    }
+
+    fn admit(&mut self) {
+        // The write may fail, so a pass works on a copy; its time counts.
+        let mut books = self.books.clone();
+        let describe = |name: &str, _: &str, attempt| {
+            Some(RunRef {
+                run_key: format!("{name:.32}-r{attempt}"),
+                action_class: ActionClass::Idempotent,
+                http: None,
+            })
+        };
+        let (admitted, _) =
+            books.admit(&self.waiting, &self.rules, Timestamp::UNIX_EPOCH, describe);
+        self.books = books;
+        for entry in admitted {
+            self.waiting.remove(&entry.job, &entry.uid);
+            self.running.push(LedgerEntry::clone(&entry));
+        }
+    }
+
+    /// One pass: so many are over, so many come, and the slots are filled again.
+    fn pass(&mut self, decisions: usize) {
+        for entry in self.running.drain(..decisions) {
+            let actual = entry.charge * 3 / 4;
+            black_box(self.books.settle(&self.rules, &entry.uid, entry.attempt, actual));
+            self.waiting.upsert(&job(self.submitted));
+            self.submitted += 1;
+        }
+        self.admit();
+    }
+}
+
+/// Time of one decision in passes of so many.
+fn best(queue: &mut Queue, in_one: usize) -> Duration {
+    let mut measure = || {
+        let begin = Instant::now();
+        (0..DECISIONS / in_one).for_each(|_| queue.pass(in_one));
+        begin.elapsed() / u32::try_from(DECISIONS).unwrap_or(u32::MAX)
+    };
+    (0..MEASUREMENTS).map(|_| measure()).min().unwrap_or_default()
+}
+
+/// Resident memory of this process in bytes; 0 where it is not told.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).map(str::trim);
+    kib.and_then(|kib| kib.parse::<usize>().ok()).unwrap_or(0) * 1024
+}
+
+fn main() -> ExitCode {
+    let mut missed = false;
+    let before = resident();
+    // The largest first: memory that others gave back would make it look lighter.
+    let mut heavy = Queue::new(100_000);
+    let weight = resident().saturating_sub(before) / 100_000;
+    missed |= weight > WEIGHT;
+    println!("{weight} bytes for each of 100,000 waiting jobs (goal: {WEIGHT})");
+    println!("{:>8} {:>16} {:>16}", "queued", "ns in passes of 1", "ns in passes of 16");
+    for queued in [1_000, 10_000] {
+        let mut queue = Queue::new(queued);
+        missed |= print(queued, &mut queue);
+    }
+    missed |= print(100_000, &mut heavy);
+    let begin = Instant::now();
+    let starts = drain::starts(&heavy.books, &heavy.waiting, &heavy.rules, Timestamp::UNIX_EPOCH);
+    let (count, time) = (starts.len(), begin.elapsed());
+    println!("{} ms to play {count} admissions ahead", time.as_millis());
+    if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Prints a line; whether the goal was missed.
+fn print(queued: usize, queue: &mut Queue) -> bool {
+    let (one, many) = (best(queue, 1), best(queue, 16));
+    let missed = many > DECISION;
+    let verdict = if missed { "  MISSED" } else { "" };
+    println!("{queued:>8} {:>17} {:>18}{verdict}", one.as_nanos(), many.as_nanos());
+    missed
+}

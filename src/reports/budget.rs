@@ -1,0 +1,152 @@
+//! What retries may cost.
+//!
+//! A budget per queue in slot-milliseconds: reports differ a hundredfold in cost, so counting
+//! retries would say little. Each first attempt pays in a few percent of its estimate, each retry
+//! takes its estimate out and gives back what it did not use. So over any time retries cost at most
+//! the size of the budget and these percent of the first attempts.
+//!
+//! What is stored is how much is *spent*. A full budget is 0, so a new queue, a rebuilt ledger and a
+//! queue whose slots were changed start right without knowing how large the budget is.
+
+use super::rules::Rules;
+use crate::api::{Ledger, MAX_CHARGE};
+
+/// The budget has room for so many percent of the slots for one hour.
+const ROOM_PERCENT: i64 = 10;
+/// One hour in milliseconds.
+const HOUR: i64 = 3_600_000;
+/// The budget has room for so many of the largest estimates, so that every job can be tried again.
+const ROOM_FOR_LARGEST: i64 = 2;
+/// Retries for each million first attempts are an average that forgets half of what it was after
+/// about 45 first attempts: some bursts, not one.
+const AVERAGE_OVER: i64 = 64;
+/// Most retries for each first attempt that the average believes in.
+const MOST_PER_MILLION: i64 = 4_000_000;
+
+/// The retry budget of one queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Budget {
+    spent: i64,
+    largest: i64,
+    per_million: i64,
+}
+
+impl Budget {
+    pub(crate) fn open(ledger: &Ledger) -> Self {
+        Self {
+            spent: ledger.retry_spent.max(0),
+            largest: ledger.largest_charge.clamp(0, MAX_CHARGE),
+            per_million: ledger.retries_per_million.clamp(0, MOST_PER_MILLION),
+        }
+    }
+
+    pub(crate) fn close(self, ledger: &mut Ledger) {
+        ledger.retry_spent = self.spent;
+        ledger.largest_charge = self.largest;
+        ledger.retries_per_million = self.per_million;
+    }
+
+    /// Largest charge that was admitted.
+    #[cfg(test)]
+    pub(crate) fn largest(self) -> i64 {
+        self.largest
+    }
+
+    /// Retries for each million first attempts, of late.
+    pub(crate) fn per_million(self) -> i64 {
+        self.per_million
+    }
+
+    /// Slot-milliseconds that are left for retries.
+    pub(crate) fn left(self, rules: &Rules) -> i64 {
+        self.size(rules, 0) - self.spent
+    }
+
+    /// Whether a retry can be paid.
+    pub(crate) fn affords(self, rules: &Rules, charge: i64) -> bool {
+        charge <= self.size(rules, charge) - self.spent
+    }
+
+    fn size(self, rules: &Rules, charge: i64) -> i64 {
+        let slots = i64::try_from(rules.slots()).unwrap_or(1);
+        (slots * HOUR * ROOM_PERCENT / 100).max(ROOM_FOR_LARGEST * self.largest.max(charge))
+    }
+
+    /// A first attempt was admitted.
+    pub(crate) fn first_attempt(&mut self, rules: &Rules, charge: i64) {
+        let percent = i64::from(rules.budget_percent.clamp(0, 100));
+        self.spent = (self.spent - charge * percent / 100).max(0);
+        self.largest = self.largest.max(charge);
+        self.per_million -= self.per_million / AVERAGE_OVER;
+    }
+
+    /// A retry was admitted.
+    pub(crate) fn retry(&mut self, charge: i64) {
+        self.spent = self.spent.saturating_add(charge);
+        self.largest = self.largest.max(charge);
+        self.per_million = (self.per_million + 1_000_000 / AVERAGE_OVER).min(MOST_PER_MILLION);
+    }
+
+    /// A run of that charge was found, whose admission is not known.
+    pub(crate) fn found(&mut self, charge: i64) {
+        self.largest = self.largest.max(charge);
+    }
+
+    /// A retry is over: what it did not use goes back.
+    pub(crate) fn refund(&mut self, charge: i64, actual: i64) {
+        self.spent = (self.spent - (charge - actual).max(0)).max(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_budget_is_a_tenth_of_the_slots_for_an_hour_or_two_of_the_largest() {
+        let rules = Rules { slots: 10, ..Rules::default() };
+        let mut budget = Budget::default();
+        assert_eq!(budget.left(&rules), HOUR);
+        budget.first_attempt(&rules, 2 * HOUR);
+        assert_eq!(budget.left(&rules), 4 * HOUR);
+        assert!(budget.affords(&rules, 4 * HOUR));
+        // A retry that is larger than anything admitted so far makes room for itself.
+        assert!(budget.affords(&rules, 9 * HOUR));
+    }
+
+    #[test]
+    fn retries_pay_first_attempts_pay_in_and_what_is_unused_goes_back_once() {
+        let rules = Rules { slots: 10, ..Rules::default() };
+        let mut budget = Budget::default();
+        budget.retry(HOUR / 2);
+        budget.retry(HOUR / 2);
+        assert_eq!(budget.left(&rules), 0);
+        assert!(!budget.affords(&rules, 1));
+        budget.first_attempt(&rules, 60_000);
+        assert_eq!(budget.left(&rules), 6_000);
+        assert!(budget.affords(&rules, 6_000) && !budget.affords(&rules, 6_001));
+        budget.refund(HOUR / 2, HOUR / 4);
+        assert_eq!(budget.left(&rules), 6_000 + HOUR / 4);
+        budget.refund(HOUR / 2, 2 * HOUR);
+        assert_eq!(budget.left(&rules), 6_000 + HOUR / 4);
+        for _ in 0..1000 {
+            budget.first_attempt(&rules, HOUR / 2);
+        }
+        assert_eq!(budget.left(&rules), HOUR, "no more than full");
+    }
+
+    #[test]
+    fn a_retry_for_every_other_first_attempt_is_half_a_million_in_a_million() {
+        let (rules, mut budget) = (Rules::default(), Budget::default());
+        for _ in 0..1000 {
+            budget.first_attempt(&rules, 1);
+            budget.first_attempt(&rules, 1);
+            budget.retry(1);
+        }
+        assert!((480_000..520_000).contains(&budget.per_million()), "{}", budget.per_million());
+        for _ in 0..1000 {
+            budget.first_attempt(&rules, 1);
+        }
+        assert!(budget.per_million() < 100);
+    }
+}

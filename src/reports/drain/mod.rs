@@ -1,0 +1,124 @@
+//! When the queue is empty, and when a job starts: estimates for people, which nothing decides by.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{
+    ledger::Books,
+    rules::{Rules, Starts},
+    waiting::{Class, Waiting},
+};
+use crate::api::LedgerEntry;
+
+mod replay;
+#[cfg(test)]
+mod tests;
+pub mod wait_factor;
+
+pub use replay::{MAX_REPLAYED, Start, starts};
+
+/// Backoffs of a job with three attempts, in milliseconds: 30 s and 60 s.
+const BACKOFFS: i64 = 90_000;
+/// Attempts of a job, as far as the bound counts on them.
+const ATTEMPTS: i64 = 3;
+/// A run that should be over is taken to need this part of its estimate at least.
+const LEAST_PART: i64 = 10;
+/// An estimate is written again if it moved by more than this, in milliseconds,
+const MOVED: i64 = 120_000;
+/// and by more than this part of the wait.
+const MOVED_PART: i64 = 5;
+/// Positions up to here are exact.
+const EXACT: usize = 10;
+
+/// `status.drain`: how much there is to do and how long it takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drain {
+    /// Jobs that wait or hold a slot.
+    pub jobs: usize,
+    /// What they still cost, expected retries included, in whole slot-seconds.
+    pub slot_seconds: i64,
+    /// When they are likely to be done. None while nothing starts.
+    pub about: Option<Timestamp>,
+    /// When they are done at the latest if estimates hold and each needs at most three attempts.
+    /// None while nothing starts.
+    pub at_most: Option<Timestamp>,
+}
+
+/// How long the queue takes to be empty if nothing more comes.
+///
+/// About: all work spread over the slots, and half of the longest run, for the end, when not all
+/// slots have something to do. At most: Graham's bound for list scheduling (1966), with the slots
+/// that retries may hold taken off first attempts, and a chain of three attempts and its backoffs
+/// at the end.
+pub fn drain(books: &Books, waiting: &Waiting, rules: &Rules, now: Timestamp) -> Drain {
+    let mut work = [waiting.charge(Class::First), waiting.charge(Class::Retry)];
+    let mut longest = waiting.largest_charge();
+    for entry in books.entries() {
+        let remaining = remaining(entry, now);
+        work[usize::from(entry.retry)] += remaining;
+        longest = longest.max(remaining);
+    }
+    let jobs = waiting.len() + books.used();
+    let more = if rules.retries { share_of(work[0], books.budget.per_million()) } else { 0 };
+    let [first, retries] = [work[0], work[1] + more];
+    let slots = to_i64(rules.slots());
+    let firsts_get = (slots - to_i64(rules.most_retries(true))).max(1);
+    let idle = to_i64(rules.most_retries(false));
+    let about = (first + retries) / slots + longest / 2;
+    let at_most = if rules.retries {
+        let backoffs = waiting.last_due().map_or(0, |at| (at.duration_since(now)).as_millis());
+        let backoffs = i64::try_from(backoffs).unwrap_or(i64::MAX / 2).max(0) + BACKOFFS;
+        first / firsts_get + retries / idle + ATTEMPTS * longest + backoffs
+    } else {
+        first / slots + longest
+    };
+    let at = |ms: i64| {
+        let ms = if jobs == 0 { 0 } else { ms };
+        (rules.starts == Starts::Open).then(|| after(now, ms))
+    };
+    Drain {
+        jobs,
+        slot_seconds: (first + retries) / 1000,
+        about: at(about),
+        at_most: at(at_most.max(about)),
+    }
+}
+
+/// What a run that holds a slot still needs. One that should be over is taken to need as long again
+/// as it is late, because run times have long tails.
+fn remaining(entry: &LedgerEntry, now: Timestamp) -> i64 {
+    let since = now.duration_since(entry.admitted_time.0).as_millis();
+    let left = entry.charge.saturating_sub(i64::try_from(since).unwrap_or(i64::MAX).max(0));
+    left.saturating_abs().clamp(entry.charge / LEAST_PART, crate::api::MAX_CHARGE)
+}
+
+/// So many millionths of the work, without overflow.
+fn share_of(work: i64, per_million: i64) -> i64 {
+    i64::try_from(i128::from(work) * i128::from(per_million) / 1_000_000).unwrap_or(i64::MAX / 4)
+}
+
+fn to_i64(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn after(now: Timestamp, ms: i64) -> Timestamp {
+    now.saturating_add(SignedDuration::from_millis(ms)).unwrap_or(Timestamp::MAX)
+}
+
+/// Whether an estimate moved so far that it is worth a write: by more than 2 minutes, and by more
+/// than a fifth of the wait.
+pub fn moved(written: Option<Timestamp>, new: Timestamp, now: Timestamp) -> bool {
+    let Some(written) = written else { return true };
+    let by = new.as_millisecond().abs_diff(written.as_millisecond());
+    let wait = new.as_millisecond().saturating_sub(now.as_millisecond()).max(0);
+    by > u64::try_from(MOVED.max(wait / MOVED_PART)).unwrap_or(0)
+}
+
+/// A position as people are told: exact up to 10, then one digit and zeros, so that it changes
+/// seldom: 10, 20, …, 90, 100, 200, …
+pub fn coarse(position: usize) -> usize {
+    let mut step = 1;
+    while position / step >= EXACT {
+        step *= 10;
+    }
+    (position + step / 2) / step * step
+}

@@ -1,0 +1,63 @@
+//! When each waiting job starts: the order of admission, played ahead with estimates.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+
+use super::{after, remaining, wait_factor};
+use crate::reports::{admission::Pass, ledger::Books, rules::Rules, waiting::Waiting};
+
+/// Most jobs that are played ahead: a few hundredths of a second of work. Whoever is behind them is
+/// told so.
+pub const MAX_REPLAYED: usize = 10_000;
+
+/// When a job is likely to start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// Its place in the order of admission, from 1, as people are told: see [`super::coarse`].
+    pub position: usize,
+    /// When, with what the queue has learnt about its estimates.
+    pub at: Timestamp,
+}
+
+/// When the next [`MAX_REPLAYED`] jobs start, by name. Not in it are jobs behind those, retries whose
+/// time has not come or that cannot be paid, and everything while nothing starts.
+pub fn starts(
+    books: &Books,
+    waiting: &Waiting,
+    rules: &Rules,
+    now: Timestamp,
+) -> BTreeMap<Arc<str>, Start> {
+    let mut running: BinaryHeap<Reverse<(i64, Arc<str>, bool)>> = books
+        .entries()
+        .map(|entry| Reverse((remaining(entry, now), entry.tenant.as_str().into(), entry.retry)))
+        .collect();
+    let factor = books.wait_factor();
+    let mut books = books.clone();
+    let mut pass = Pass::new(&mut books, waiting, rules);
+    let mut found = BTreeMap::new();
+    let mut at = 0;
+    while found.len() < MAX_REPLAYED {
+        if let Some(turn) = pass.next() {
+            let Some(job) = pass.turns.job(&turn.next) else { break };
+            let start = Start {
+                position: super::coarse(found.len() + 1),
+                at: after(now, wait_factor::apply(factor, at)),
+            };
+            let tenant = Arc::clone(waiting.tenant(job.tenant));
+            running.push(Reverse((at.saturating_add(job.charge.max(1)), tenant, job.retry)));
+            found.insert(Arc::clone(&job.name), start);
+            pass.take(&turn);
+        } else if let Some(Reverse((end, tenant, retry))) = running.pop() {
+            at = end.max(at);
+            pass.release(&tenant, retry);
+        } else {
+            break;
+        }
+    }
+    found
+}

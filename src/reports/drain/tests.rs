@@ -1,0 +1,197 @@
+use super::*;
+use crate::{
+    api::Ledger,
+    reports::tests::history::{Mood, World, at, job, run_ref},
+    sim::rng::Rng,
+};
+
+const SECOND: i64 = 1_000;
+
+fn filled(jobs: i64, charge: i64) -> Waiting {
+    let mut waiting = Waiting::new();
+    for number in 0..jobs {
+        waiting.upsert(&job(&format!("j{number:05}"), &format!("t{}", number % 7), number, charge));
+    }
+    waiting
+}
+
+fn seconds(from: Timestamp, to: Option<Timestamp>) -> i64 {
+    to.unwrap().duration_since(from).as_secs()
+}
+
+#[test]
+fn the_drain_is_the_work_over_the_slots_and_half_of_the_longest() {
+    let now = at(1_700_000_000_000);
+    let rules = Rules { slots: 10, retries: false, ..Rules::default() };
+    let waiting = filled(100, 60 * SECOND);
+    let books = Books::open(&Ledger::new());
+    let all = drain(&books, &waiting, &rules, now);
+    assert_eq!((all.jobs, all.slot_seconds), (100, 6_000));
+    assert_eq!((seconds(now, all.about), seconds(now, all.at_most)), (630, 660));
+    // Retries take some slots away and add work.
+    let often = Ledger { retries_per_million: 500_000, ..Ledger::new() };
+    let with_retries = Rules { retries: true, ..rules.clone() };
+    let more = drain(&Books::open(&often), &waiting, &with_retries, now);
+    assert_eq!((more.jobs, more.slot_seconds), (100, 9_000));
+    assert_eq!(seconds(now, more.about), 930);
+    assert_eq!(seconds(now, more.at_most), 6_000 / 9 + 3_000 / 5 + 180 + 90);
+    // Nothing starts, so nobody knows.
+    let held = Rules { starts: Starts::Held, ..rules.clone() };
+    let held = drain(&books, &waiting, &held, now);
+    assert_eq!((held.jobs, held.about, held.at_most), (100, None, None));
+    let empty = drain(&books, &Waiting::new(), &rules, now);
+    assert_eq!(empty, Drain { about: Some(now), at_most: Some(now), ..Drain::default() });
+}
+
+#[test]
+fn what_runs_counts_with_what_it_still_needs() {
+    let now = at(1_700_000_000_000);
+    let rules = Rules { retries: false, ..Rules::default() };
+    let mut books = Books::open(&Ledger::new());
+    books.admit(&filled(1, 600 * SECOND), &rules, now, run_ref);
+    // seconds since its admission, seconds that it still needs
+    for (since, left) in [(0, 600), (100, 500), (590, 60), (700, 100), (2_000, 1_400)] {
+        let now = after(now, since * SECOND);
+        let drain = drain(&books, &Waiting::new(), &rules, now);
+        assert_eq!((drain.jobs, drain.slot_seconds), (1, left), "{since} s later");
+    }
+}
+
+/// Plays a burst to its end, with a retry budget that is never short: when each job started, and when
+/// all were done.
+fn play(world: &mut World) -> (std::collections::BTreeMap<String, i64>, i64) {
+    let (mut started, mut end) = (std::collections::BTreeMap::new(), world.now);
+    while !world.durable.is_empty() || world.books.used() > 0 {
+        world.books = Books::open(&Ledger { retry_spent: 0, ..world.books.close() });
+        for entry in world.admit() {
+            started.entry(entry.job).or_insert(world.now);
+        }
+        if world.ends().is_some() {
+            end = world.now;
+        }
+    }
+    (started, end)
+}
+
+#[test]
+fn starts_are_those_that_happen_if_estimates_are_right() {
+    for seed in 0..40 {
+        let mut rng = Rng::new(seed);
+        let mood = Mood { priorities: rng.chance(50), busy: true, ..Mood::default() };
+        let mut world = World::new(seed, mood);
+        for _ in 0..4 {
+            world.arrivals(30);
+        }
+        let said = starts(&world.books, &world.waiting, &world.rules, at(world.now));
+        assert_eq!(said.len(), world.durable.len());
+        let (started, _) = play(&mut world);
+        for (job, was) in started {
+            assert_eq!(said[job.as_str()].at, at(was), "seed {seed}: {job}");
+        }
+    }
+}
+
+#[test]
+fn the_upper_bound_holds_and_the_estimate_is_below_it() {
+    let mut ratios = Vec::new();
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed).fork(1);
+        let mood = Mood { failing: *rng.pick(&[0, 8, 40]).unwrap(), busy: true, ..Mood::default() };
+        let mut world = World::new(seed, mood);
+        for _ in 0..6 {
+            world.arrivals(30);
+        }
+        if world.durable.is_empty() {
+            continue;
+        }
+        let (failing, now) = (mood.failing, world.now);
+        // A queue that has seen such failures expects them.
+        let p = i64::try_from(failing).unwrap();
+        let ledger =
+            Ledger { retries_per_million: p * 10_000 + p * p * 100, ..world.books.close() };
+        world.books = Books::open(&ledger);
+        let said = drain(&world.books, &world.waiting, &world.rules, at(now));
+        assert!(said.about <= said.at_most);
+        let (_, end) = play(&mut world);
+        if failing == 0 {
+            assert!(at(end) <= said.at_most.unwrap(), "seed {seed}");
+        }
+        let about = said.about.unwrap().as_millisecond() - now;
+        ratios.push((end - now) * 100 / about);
+    }
+    ratios.sort_unstable();
+    let (low, high) = (ratios[ratios.len() / 20], ratios[ratios.len() * 19 / 20]);
+    assert!(low >= 50 && high <= 250, "from {low} to {high} percent of what was said");
+}
+
+#[test]
+fn an_estimate_is_written_again_only_if_it_moved_far() {
+    let now = at(0);
+    let second = |s: i64| at(s * SECOND);
+    // written, new, whether it is worth a write
+    for (written, new, worth) in [
+        (600, 750, false),
+        (600, 751, true),
+        (600, 480, false),
+        (600, 479, true),
+        (6_000, 7_500, false),
+        (6_000, 7_501, true),
+        (6_000, 5_000, false),
+        (6_000, 4_999, true),
+        (-100, 0, false),
+    ] {
+        assert_eq!(moved(Some(second(written)), second(new), now), worth, "{written} to {new}");
+    }
+    assert!(moved(None, now, now));
+}
+
+#[test]
+fn a_position_is_exact_up_to_ten_and_then_round() {
+    for (position, told) in [
+        (0, 0),
+        (1, 1),
+        (9, 9),
+        (10, 10),
+        (11, 10),
+        (15, 20),
+        (99, 100),
+        (149, 100),
+        (150, 200),
+        (1_234, 1_000),
+        (9_999, 10_000),
+    ] {
+        assert_eq!(coarse(position), told);
+    }
+}
+
+#[test]
+fn a_queue_learns_by_how_much_its_estimates_are_wrong() {
+    // Waits are twice as long as was said, give or take a third.
+    let (mut rng, mut books) = (Rng::new(1), Books::open(&Ledger::new()));
+    for _ in 0..2_000 {
+        let wait = i64::try_from(rng.of(400..=4_000)).unwrap() * SECOND;
+        let said = at(wait_factor::apply(books.wait_factor(), wait));
+        let was = at(wait * i64::try_from(rng.of(133..=267)).unwrap() / 100);
+        books.learn(said, was);
+    }
+    assert!((1_800..2_200).contains(&books.wait_factor()), "{}", books.wait_factor());
+    let before = books.wait_factor();
+    books.learn(at(100_000), at(129_000));
+    books.learn(at(100_000), at(71_000));
+    assert_eq!(books.wait_factor(), before, "that is on time");
+    for _ in 0..1_000 {
+        books.learn(at(1_000_000), at(0));
+    }
+    assert_eq!(books.wait_factor(), 250);
+}
+
+#[test]
+fn estimates_are_multiplied_by_what_was_learnt() {
+    let rules = Rules::default();
+    let ledger = Ledger { wait_factor: 1_500, ..Ledger::new() };
+    let said = starts(&Books::open(&ledger), &filled(3, 60 * SECOND), &rules, at(0));
+    let seconds: Vec<i64> = said.values().map(|start| start.at.as_second()).collect();
+    assert_eq!(seconds, [0, 90, 180]);
+    let held = Rules { starts: Starts::Held, ..rules };
+    assert!(starts(&Books::open(&ledger), &filled(3, 1), &held, at(0)).is_empty());
+}

@@ -1,0 +1,217 @@
+//! Whose turn it is: the order of admission, without changing the index of waiting jobs.
+//!
+//! Tenants without an account all have the tag `v` and hold nothing; among them the oldest first job
+//! decides, and that order is in the index. Only tenants with an account, few beside all that wait,
+//! are ranked here, and those who are ahead of the virtual time only when their turn comes near.
+//! So one decision costs some logarithms, however many wait.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_set},
+    iter::Peekable,
+    sync::Arc,
+};
+
+use super::{Accounts, units};
+use crate::reports::{
+    rules::Rules,
+    waiting::{Class, Head, Kept, TenantId, Waiting},
+};
+
+/// The order of turns: the finish tag if it is above the virtual time (none comes first), the slots
+/// held, then age and name of the first job. The rest names the tenant.
+type Rank = (Option<i64>, u32, i64, Arc<str>, TenantId);
+
+/// A tenant that is ranked.
+#[derive(Clone, Debug, Default)]
+struct Ranked {
+    ranks: [Option<Rank>; 2],
+    /// Where in its queues the next job is.
+    places: [usize; 2],
+}
+
+/// The tenant whose turn it is in a class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Next {
+    pub(crate) class: Class,
+    rank: Rank,
+}
+
+impl Next {
+    /// What decides between the classes.
+    pub(crate) fn before(&self, other: &Self) -> bool {
+        (self.rank.0, self.rank.1) < (other.rank.0, other.rank.1)
+    }
+
+    /// The tenant.
+    pub(crate) fn tenant(&self) -> TenantId {
+        self.rank.4
+    }
+}
+
+/// One pass of admissions.
+pub(crate) struct Turns<'a> {
+    accounts: &'a mut Accounts,
+    waiting: &'a Waiting,
+    rules: &'a Rules,
+    taken: &'a BTreeMap<Arc<str>, u32>,
+    fresh: [Peekable<btree_set::Iter<'a, Head>>; 2],
+    ranked: BTreeMap<TenantId, Ranked>,
+    order: [BTreeSet<Rank>; 2],
+    /// The last tenant ahead of the virtual time that was ranked.
+    near: Option<(i64, Arc<str>)>,
+}
+
+impl<'a> Turns<'a> {
+    /// Jobs whose name is `taken`, because one of that name holds a slot, are passed over.
+    pub(crate) fn new(
+        accounts: &'a mut Accounts,
+        waiting: &'a Waiting,
+        rules: &'a Rules,
+        taken: &'a BTreeMap<Arc<str>, u32>,
+    ) -> Self {
+        let fresh = Class::ALL.map(|class| waiting.heads(class).iter().peekable());
+        let holding: Vec<TenantId> =
+            accounts.holding().filter_map(|name| waiting.tenant_id(name)).collect();
+        let mut turns = Self {
+            accounts,
+            waiting,
+            rules,
+            taken,
+            fresh,
+            ranked: BTreeMap::new(),
+            order: Default::default(),
+            near: None,
+        };
+        let behind_taken = taken.keys().filter_map(|name| waiting.get(name)).map(|job| job.tenant);
+        for tenant in holding.into_iter().chain(behind_taken) {
+            turns.rank(tenant);
+        }
+        turns
+    }
+
+    /// The next tenant of a class.
+    pub(crate) fn next(&mut self, class: Class) -> Option<Next> {
+        if self.waiting.heads(class).is_empty() {
+            return None;
+        }
+        loop {
+            let best = self.best(class);
+            let Some(near) = self.accounts.next_ahead(self.near.as_ref()) else {
+                return best;
+            };
+            if best.as_ref().is_some_and(|best| best.rank.0 < Some(near.0)) {
+                return best;
+            }
+            let near = near.clone();
+            if let Some(tenant) = self.waiting.tenant_id(&near.1)
+                && !self.ranked.contains_key(&tenant)
+            {
+                self.rank(tenant);
+            }
+            self.near = Some(near);
+        }
+    }
+
+    /// The first of those who are ranked and those without an account.
+    fn best(&mut self, class: Class) -> Option<Next> {
+        let (accounts, ranked, rules) = (&*self.accounts, &self.ranked, self.rules);
+        let fresh = &mut self.fresh[class.index()];
+        while let Some((_, _, tenant)) = fresh.peek()
+            && {
+                let name = self.waiting.tenant(*tenant);
+                ranked.contains_key(tenant)
+                    || !accounts.get(name).is_empty()
+                    || rules.is_capped(name, 0)
+            }
+        {
+            fresh.next();
+        }
+        let fresh = fresh
+            .peek()
+            .map(|(created, name, tenant)| (None, 0, *created, Arc::clone(name), *tenant));
+        let known = self.order[class.index()].first().cloned();
+        let rank = match (fresh, known) {
+            (Some(a), Some(b)) => a.min(b),
+            (a, b) => a.or(b)?,
+        };
+        Some(Next { class, rank })
+    }
+
+    /// The job whose turn it is.
+    pub(crate) fn job(&self, next: &Next) -> Option<&'a Kept> {
+        let ranked = self.ranked.get(&next.tenant());
+        let place = ranked.map_or(0, |ranked| ranked.places[next.class.index()]);
+        self.waiting.at(next.tenant(), next.class, place)
+    }
+
+    /// The virtual time goes on to the smallest tag of those whose turn it could be.
+    pub(crate) fn raise(&mut self, candidates: [Option<&Next>; 2]) {
+        let smallest = candidates.into_iter().flatten().map(|next| next.rank.0).min().flatten();
+        if let Some(tag) = smallest {
+            let free = self.accounts.raise(tag);
+            self.rank_again(&free);
+        }
+    }
+
+    /// The job whose turn it is gets a slot, and its tenant is charged. The charge.
+    pub(crate) fn take(&mut self, next: &Next) {
+        let tenant = next.tenant();
+        let name = Arc::clone(self.waiting.tenant(tenant));
+        let charge = self.job(next).map_or(0, |job| job.charge);
+        self.skip(next);
+        let free = self.accounts.charge(&name, units(charge, self.rules.weight(&name)));
+        self.rank(tenant);
+        self.rank_again(&free);
+    }
+
+    /// The job whose turn it is is left out in this pass.
+    pub(crate) fn skip(&mut self, next: &Next) {
+        let tenant = next.tenant();
+        self.ranked.entry(tenant).or_default().places[next.class.index()] += 1;
+        self.rank(tenant);
+    }
+
+    /// A slot of the tenant is free again.
+    pub(crate) fn release(&mut self, tenant: &Arc<str>) {
+        self.accounts.release(tenant);
+        self.rank_again(std::slice::from_ref(tenant));
+    }
+
+    /// Tenants whose account changed.
+    fn rank_again(&mut self, tenants: &[Arc<str>]) {
+        for name in tenants {
+            if let Some(tenant) = self.waiting.tenant_id(name) {
+                self.rank(tenant);
+            }
+        }
+    }
+
+    /// Puts a tenant where it belongs, in both classes.
+    fn rank(&mut self, tenant: TenantId) {
+        let name = self.waiting.tenant(tenant);
+        let account = self.accounts.get(name);
+        let capped = self.rules.is_capped(name, account.running);
+        let ranked = self.ranked.entry(tenant).or_default();
+        for class in Class::ALL {
+            let index = class.index();
+            if let Some(old) = ranked.ranks[index].take() {
+                self.order[index].remove(&old);
+            }
+            let place = &mut ranked.places[index];
+            while self
+                .waiting
+                .at(tenant, class, *place)
+                .is_some_and(|job| self.taken.contains_key(&job.name))
+            {
+                *place += 1;
+            }
+            let Some(job) = self.waiting.at(tenant, class, *place).filter(|_| !capped) else {
+                continue;
+            };
+            let name = Arc::clone(&job.name);
+            let rank = (account.finish, account.running, job.created, name, tenant);
+            self.order[index].insert(rank.clone());
+            ranked.ranks[index] = Some(rank);
+        }
+    }
+}
