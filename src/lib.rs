@@ -19,6 +19,7 @@
 //! | [`time`] | the clock boundary, cron, time zones, the plan of a schedule |
 //! | [`authority`] | who leads (Lease, epoch) and what counts (fence, permit, sealed objects) |
 //! | [`runs`] | the life of a run's attempts: commit, release, follow, stop, retry, resolve |
+//! | [`schedules`] | what every kind of schedule decides: create inert, claim, account, prune |
 //! | [`maintenance`] | what a schedule and an occurrence do next, and the controller that does it |
 //! | [`providers`] | what executes a run: Jobs, simulated runs |
 //! | [`reports`] | how the jobs of many tenants share the slots of a queue |
@@ -50,6 +51,7 @@ pub mod recovery;
 pub mod reports;
 pub mod retry;
 pub mod runs;
+pub mod schedules;
 pub mod sim;
 pub mod task;
 pub mod telemetry;

@@ -10,7 +10,7 @@ use super::{
     target::{Connection, Output, block_on, read_schedule, schedule_name},
 };
 use crate::{
-    maintenance::schedule::plan_input,
+    schedules::plan_input,
     time::{
         DstPolicy, IntendedTime, Schedule, ScheduleError, WallClock,
         manifest::parse_time,

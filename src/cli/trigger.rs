@@ -19,7 +19,7 @@ use crate::{
     },
     cluster::{Created, ObjectKey, Person},
     identity::occurrence_name,
-    maintenance::schedule::plan_input,
+    schedules::plan_input,
     time::{IntendedTime, WallClock},
 };
 

@@ -2,8 +2,8 @@
 //!
 //! Two pure decisions and one pair of hands:
 //!
-//! * [`schedule`]: snapshot of a schedule and its occurrences -> which occurrences to create
-//!   (inert), and the one write that records the whole decision: claims, skipped instants, cursor.
+//! * [`schedule`]: what a schedule is to [`crate::schedules`], which decides which occurrences to
+//!   create (inert), and the one write that records claims, skipped instants and cursor.
 //! * [`occurrence`]: snapshot of an occurrence, its standing with its schedule, and the provider's
 //!   answer -> one step: write, prepare, release, cancel, ask, or wait. The life of its attempts is
 //!   [`crate::runs`].

@@ -22,7 +22,7 @@ const TOKIO_INSTANT_HANDS: [&str; 5] = [
 
 /// Modules of decisions: same input, same output. A name that ends in `/` is a folder; one that
 /// begins with `/` is a file of any provider.
-const PURE: [&str; 13] = [
+const PURE: [&str; 14] = [
     "src/api/",
     "src/authority/lease",
     "src/identity",
@@ -31,6 +31,7 @@ const PURE: [&str; 13] = [
     "src/recovery/trace.rs",
     "src/reports/",
     "src/runs/",
+    "src/schedules/",
     "src/telemetry/note.rs",
     "src/time/",
     "src/yaml.rs",
@@ -39,8 +40,13 @@ const PURE: [&str; 13] = [
 ];
 
 /// Hands inside folders of decisions.
-const NOT_PURE: [&str; 4] =
-    [CLOCK, "src/maintenance/controller/", "src/reports/controller/", "src/runs/hands.rs"];
+const NOT_PURE: [&str; 5] = [
+    CLOCK,
+    "src/maintenance/controller/",
+    "src/reports/controller/",
+    "src/runs/hands.rs",
+    "src/schedules/hands.rs",
+];
 
 /// Where YAML, backoff and the client live.
 const YAML: &str = "src/yaml.rs";

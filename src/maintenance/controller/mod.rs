@@ -2,10 +2,9 @@
 //!
 //! One watch a kind feeds one cache a kind; a change puts keys into one work queue; a bounded number
 //! of workers take them out. A key is never worked on twice at once. The decisions are in
-//! [`super::schedule`] and [`super::occurrence`]; nothing here decides what should happen, only how
+//! [`crate::schedules`] and [`super::occurrence`]; nothing here decides what should happen, only how
 //! it is carried out and what is looked at next.
 
-mod acceptance;
 mod census;
 mod occurrence;
 mod orphans;
@@ -15,12 +14,9 @@ mod wiring;
 
 pub use wiring::Wiring;
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
 };
 
 use tokio::time::Instant;
@@ -30,6 +26,7 @@ use crate::{
     cluster::{Cache, ObjectKey, Queue, run_workers},
     reconcile::{Departures, Deps, PassOf},
     runs::hands,
+    schedules::hands::Refusals,
 };
 
 /// What the queue hands out.
@@ -77,6 +74,7 @@ pub struct Controller {
     queue: Queue<Key>,
     census: census::Census,
     memory: Arc<Mutex<Memory>>,
+    refusals: Arc<Refusals>,
     departures: Arc<Departures>,
     working: Arc<AtomicBool>,
 }
@@ -86,8 +84,6 @@ pub struct Controller {
 struct Memory {
     /// Of the runs of occurrences.
     runs: hands::Memory,
-    /// The newest instant whose occurrence the API server refused, by schedule.
-    refused: BTreeMap<ObjectKey, schedule::Refused>,
 }
 
 impl Controller {

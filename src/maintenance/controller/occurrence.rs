@@ -19,6 +19,7 @@ use crate::{
     providers::{Committed, RunRequest},
     reconcile::{MAX_ROUNDS, PassError},
     runs::hands::{self, AttemptOf, Hands},
+    schedules::hands::prune,
 };
 
 /// When a record is looked at again that is old by a clock that is not trusted.
@@ -124,12 +125,8 @@ impl Controller {
         let live: Option<MaintenanceSchedule> =
             self.deps.reader.get(&schedule).await.map_err(PassError::Read)?;
         if live.is_none() {
-            self.prune(
-                record,
-                "its schedule is gone, and it was kept for --orphan-retention-days",
-                permit,
-            )
-            .await?;
+            let why = "its schedule is gone, and it was kept for --orphan-retention-days";
+            prune(&self.deps, record, why, permit).await?;
         }
         Ok(None)
     }

@@ -6,8 +6,8 @@ use super::Controller;
 use crate::{
     api::{MaintenanceOccurrence, MaintenanceSchedule, TracePaused},
     identity::occurrence_name,
-    maintenance::schedule::needs_takeover,
     recovery::{Found, Item, classify},
+    schedules::needs_takeover,
 };
 
 /// Short name of an occurrence's kind.

@@ -75,6 +75,7 @@ impl Wiring {
             queue: self.queue.clone(),
             census: self.census.clone(),
             memory: Arc::clone(&self.memory),
+            refusals: Arc::default(),
             departures: Arc::clone(&self.departures),
             working: Arc::default(),
         }

@@ -1,12 +1,10 @@
 //! How an occurrence stands with its schedule: pure.
 
-use jiff::Timestamp;
-
 use super::Standing;
 use crate::{
     api::{Fence, MaintenanceOccurrence, MaintenanceSchedule},
-    maintenance::schedule::{spread_delay, start_deadline},
-    time::{IntendedTime, SkipReason},
+    schedules,
+    time::IntendedTime,
 };
 
 /// Judges by one version of the schedule.
@@ -18,40 +16,17 @@ pub fn standing(
     occurrence: &MaintenanceOccurrence,
     fence: &Fence,
 ) -> Standing {
-    let status = schedule.status.as_ref();
-    // A write of an earlier term could still change an unsealed schedule: nothing starts on it.
-    let Some(status) = status.filter(|status| status.fence.as_ref() == Some(fence)) else {
-        return Standing::Undecided;
-    };
-    let instant = occurrence.spec.intended_time;
-    let planned = occurrence.spec.schedule_uid.is_some();
-    let claim =
-        status.claimed.iter().find(|claim| Some(&claim.uid) == occurrence.metadata.uid.as_ref());
-    if let Some(claim) = claim {
-        if !claim.start {
-            return Standing::Waiting;
+    match schedules::standing(schedule, occurrence, occurrence.spec.intended_time, fence) {
+        schedules::Standing::Undecided => Standing::Undecided,
+        schedules::Standing::Waiting => Standing::Waiting,
+        schedules::Standing::Started { not_before, deadline, replaced } => {
+            Standing::Started { not_before, deadline, replaced }
         }
-        return Standing::Started {
-            not_before: if planned { not_before(schedule, instant) } else { instant.timestamp() },
-            deadline: if planned { start_deadline(schedule, instant) } else { None },
-            replaced: status.claimed.iter().any(|other| other.replaces && !other.start),
-        };
+        schedules::Standing::Unclaimed => {
+            hand_made(occurrence, schedule.status.as_ref().and_then(|s| s.pruned_through))
+        }
+        schedules::Standing::Ghost { skipped } => Standing::Ghost { skipped },
     }
-    if !planned {
-        return hand_made(occurrence, status.pruned_through);
-    }
-    let decided = status.last_schedule_time.is_some_and(|last| instant <= last)
-        || status.effective_time.is_some_and(|from| instant.timestamp() < from.0);
-    if decided {
-        Standing::Ghost { skipped: skipped(schedule, instant) }
-    } else {
-        Standing::Undecided
-    }
-}
-
-fn not_before(schedule: &MaintenanceSchedule, instant: IntendedTime) -> Timestamp {
-    let delay = spread_delay(schedule, instant);
-    instant.timestamp().checked_add(delay).unwrap_or(instant.timestamp())
 }
 
 /// An unclaimed hand-made occurrence waits for its turn, unless it may never have one.
@@ -69,23 +44,12 @@ fn hand_made(occurrence: &MaintenanceOccurrence, pruned_through: Option<Intended
     Standing::Waiting
 }
 
-/// The reason under which the schedule's accounting has the instant, if it is one that an existing
-/// object can end with.
-fn skipped(schedule: &MaintenanceSchedule, instant: IntendedTime) -> Option<SkipReason> {
-    let ranges = &schedule.status.as_ref()?.skipped;
-    ranges
-        .iter()
-        .rev()
-        .find(|range| range.from <= instant && instant <= range.to)
-        .map(|range| range.reason)
-        .filter(|reason| *reason != SkipReason::Superseded)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::time::SkipReason;
 
     fn fence() -> Fence {
         Fence { epoch: 7, nonce: "n".into() }

@@ -6,10 +6,11 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::Kind;
 use crate::{
-    api::{ConditionStatus, Fence, MaintenanceSchedule, MaintenanceScheduleStatus, set_condition},
-    maintenance::{Note, conditions},
+    api::{ConditionStatus, Fence, MaintenanceScheduleStatus, set_condition},
     providers::Acceptance,
+    runs::{Note, conditions},
 };
 
 /// When a provider that cannot tell now is asked again.
@@ -18,13 +19,13 @@ pub(super) const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(60);
 /// Whether the provider is to be asked: once for each version of the spec. What was refused is asked
 /// once more by each leader, because the fault may have been outside the spec (a flag of the
 /// operator, a policy of the cluster).
-pub(super) fn must_ask(schedule: &MaintenanceSchedule, fence: &Fence) -> bool {
-    let status = schedule.status.as_ref();
+pub(super) fn must_ask<S: Kind>(schedule: &S, fence: &Fence) -> bool {
+    let status = schedule.status();
     let known = status
         .into_iter()
         .flat_map(|status| &status.conditions)
         .find(|c| c.r#type == conditions::ACCEPTED)
-        .filter(|c| c.observed_generation == schedule.metadata.generation);
+        .filter(|c| c.observed_generation == schedule.meta().generation);
     let sealed = status.and_then(|status| status.fence.as_ref()) == Some(fence);
     known.is_none_or(|known| known.status != ConditionStatus::True && !sealed)
 }
@@ -57,6 +58,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::api::MaintenanceSchedule;
 
     fn schedule(generation: i64, status: &Value) -> MaintenanceSchedule {
         serde_json::from_value(json!({

@@ -1,11 +1,12 @@
 //! What the plan of the schedule says is recorded, or held back as a whole.
 
 use jiff::{SignedDuration, Timestamp};
+use kube::Resource as _;
 
-use super::{CLOCK_RECHECK, CREATE_PATIENCE, Draft, is_terminal};
+use super::{CLOCK_RECHECK, CREATE_PATIENCE, Draft, Kind, Work as _};
 use crate::{
     api::{Observed, ScheduleState, Time},
-    maintenance::conditions,
+    runs::conditions,
     time::{
         IntendedTime,
         plan::{PlanInput, SchedulePlan},
@@ -14,8 +15,8 @@ use crate::{
     },
 };
 
-/// What the plan has still to decide. An occurrence of such an instant that a person made waits for
-/// the plan: if it ran now and its record were deleted, the plan would find nothing and run it again.
+/// What the plan has still to decide. Work of such an instant that a person made waits for the
+/// plan: if it ran now and its record were deleted, the plan would find nothing and run it again.
 pub(super) enum Undecided {
     /// Everything was decided.
     Nothing,
@@ -53,10 +54,10 @@ impl Undecided {
     }
 }
 
-impl Draft<'_> {
+impl<S: Kind> Draft<'_, S> {
     /// Records what the plan of the schedule says and claims what it wants.
     pub(super) fn place(&mut self, planned: &SchedulePlan) {
-        if self.snapshot.schedule.metadata.deletion_timestamp.is_some() {
+        if self.snapshot.schedule.meta().deletion_timestamp.is_some() {
             return; // deleting a schedule stops new work
         }
         if let Some(at) = planned.look_again {
@@ -79,7 +80,12 @@ impl Draft<'_> {
         for instant in &given_up {
             self.skip(*instant, SkipReason::CreateRefused);
         }
-        self.claim_wanted(wanted.into_iter().filter(|at| !given_up.contains(at)).collect());
+        let mut wanted: Vec<IntendedTime> =
+            wanted.into_iter().filter(|at| !given_up.contains(at)).collect();
+        for instant in wanted.split_off(self.snapshot.room.min(wanted.len())) {
+            self.skip(instant, SkipReason::QueueFull);
+        }
+        self.claim_wanted(wanted);
     }
 
     /// Whether the instant still needs a claim.
@@ -87,20 +93,16 @@ impl Draft<'_> {
         if self.status.claimed.iter().any(|claim| claim.time == instant) {
             return false;
         }
-        match self.snapshot.occurrences.get(&instant) {
-            Some(occurrence) => {
-                !is_terminal(occurrence) && occurrence.metadata.deletion_timestamp.is_none()
-            }
+        match self.snapshot.works.get(&instant) {
+            Some(work) => !work.is_terminal() && work.meta().deletion_timestamp.is_none(),
             None => self.status.pruned_through.is_none_or(|through| instant > through),
         }
     }
 
     /// An instant that the plan wants and that nothing may start: it is over, or its record is gone.
     pub(super) fn account_for_closed(&mut self, instant: IntendedTime) {
-        match self.snapshot.occurrences.get(&instant) {
-            Some(occurrence)
-                if occurrence.metadata.deletion_timestamp.is_some() && !is_terminal(occurrence) =>
-            {
+        match self.snapshot.works.get(&instant) {
+            Some(work) if work.meta().deletion_timestamp.is_some() && !work.is_terminal() => {
                 self.skip(instant, SkipReason::Deleted);
             }
             Some(_) => {} // the object tells its own story
@@ -136,7 +138,7 @@ impl Draft<'_> {
     /// Whether creation has been refused for so long that the instant is given up. The deadline of
     /// the schedule, if it has one, ends it earlier or later through the plan itself.
     pub(super) fn patience_is_over(&self) -> bool {
-        if self.snapshot.schedule.spec.starting_deadline_seconds.is_some() {
+        if self.snapshot.schedule.timing().starting_deadline_seconds.is_some() {
             return false;
         }
         let since = self
@@ -151,8 +153,8 @@ impl Draft<'_> {
         self.status.state =
             Some(if planned.suspended { ScheduleState::Suspended } else { ScheduleState::Active });
         if planned.suspended {
-            let note = self.snapshot.schedule.spec.suspend_reason.clone().unwrap_or_default();
-            self.ready = (true, "Suspended", note);
+            let note = self.snapshot.schedule.timing().suspend_reason.unwrap_or_default();
+            self.ready = (true, "Suspended", note.to_owned());
         }
         if planned.never_fires {
             self.ready = (
@@ -160,7 +162,7 @@ impl Draft<'_> {
                 "NeverFires",
                 format!(
                     "spec.schedule {:?} names no instant that exists, for example 30 February; correct the day or the month",
-                    self.snapshot.schedule.spec.schedule
+                    self.snapshot.schedule.timing().schedule
                 ),
             );
         }
@@ -170,7 +172,7 @@ impl Draft<'_> {
         self.status.suspended_time = planned.suspended_time.map(Time);
         let observed = &planned.observed;
         self.status.observed = Some(Observed {
-            uid: self.snapshot.schedule.metadata.uid.clone(),
+            uid: self.snapshot.schedule.meta().uid.clone(),
             schedule: observed.schedule.clone(),
             time_zone: observed.time_zone.clone(),
             dst_policy: observed.dst_policy,

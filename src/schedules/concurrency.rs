@@ -1,12 +1,14 @@
 //! Which claims start, wait, or give way.
 
-use super::{CLOCK_RECHECK, Draft, is_terminal, new_claim, new_occurrence, start_deadline};
+use kube::Resource as _;
+
+use super::{CLOCK_RECHECK, Draft, Kind, Work as _, kind::new_claim, start_deadline};
 use crate::{
-    api::{Claim, ConcurrencyPolicy, MAX_CLAIMS, MaintenanceOccurrence},
+    api::{Claim, ConcurrencyPolicy, MAX_CLAIMS},
     time::{IntendedTime, skipped::SkipReason},
 };
 
-impl Draft<'_> {
+impl<S: Kind> Draft<'_, S> {
     /// Applies the concurrency policy to the instants of one plan, oldest first.
     pub(super) fn claim_wanted(&mut self, wanted: Vec<IntendedTime>) {
         match self.policy() {
@@ -58,7 +60,7 @@ impl Draft<'_> {
 
     /// `Enqueue`: at most `missedRuns.limit` wait, the newest.
     pub(super) fn limit_waiting(&mut self) {
-        let limit = usize::try_from(self.snapshot.schedule.spec.missed_runs.limit).unwrap_or(0);
+        let limit = usize::try_from(self.snapshot.schedule.timing().missed_runs.limit).unwrap_or(0);
         let idle = self.started() == 0;
         let waiting = self.status.claimed.iter().filter(|claim| !claim.start).count();
         // With nothing started the oldest does not wait: it starts in this very write.
@@ -77,19 +79,19 @@ impl Draft<'_> {
     }
 
     pub(super) fn is_hand_made(&self, instant: IntendedTime) -> bool {
-        self.snapshot.occurrences.get(&instant).is_some_and(|o| o.spec.schedule_uid.is_none())
+        self.snapshot.works.get(&instant).is_some_and(S::Work::is_hand_made)
     }
 
-    /// Claims the instant's occurrence, creating it first if it does not exist.
+    /// Claims the instant's work, creating it first if it does not exist.
     pub(super) fn claim(&mut self, instant: IntendedTime, start: bool, replaces: bool) {
         if self.status.claimed.len() >= MAX_CLAIMS {
             self.skip(instant, SkipReason::Concurrent);
             return;
         }
-        let uid = if let Some(occurrence) = self.snapshot.occurrences.get(&instant) {
-            occurrence.metadata.uid.clone().unwrap_or_default()
+        let uid = if let Some(work) = self.snapshot.works.get(&instant) {
+            work.meta().uid.clone().unwrap_or_default()
         } else {
-            self.plan.create.push(new_occurrence(&self.snapshot.schedule, instant));
+            self.plan.create.push((instant, self.snapshot.schedule.new_work(instant)));
             String::new() // this draft is thrown away: the decision is made again with the uid
         };
         let schedule = &self.snapshot.schedule;
@@ -97,15 +99,15 @@ impl Draft<'_> {
         self.status.claimed.sort_by_key(|claim| claim.time);
     }
 
-    /// Starts what waits: claims and hand-made occurrences, the oldest instant first.
+    /// Starts what waits: claims and hand-made work, the oldest instant first.
     pub(super) fn start_next(&mut self) {
         if self.snapshot.may_create.is_err() {
             self.wake_after(CLOCK_RECHECK); // neither "due" nor "too late" can be told
             return;
         }
         let mut asked: Vec<IntendedTime> = Vec::new();
-        for (instant, occurrence) in &self.snapshot.occurrences {
-            if !self.may_be_asked_for(*instant, occurrence) {
+        for (instant, work) in &self.snapshot.works {
+            if !self.may_be_asked_for(*instant, work) {
                 continue;
             }
             if instant.timestamp() > self.now {
@@ -139,17 +141,11 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether this is a hand-made occurrence that waits for a claim and may get one now.
-    pub(super) fn may_be_asked_for(
-        &self,
-        instant: IntendedTime,
-        occurrence: &MaintenanceOccurrence,
-    ) -> bool {
-        occurrence.spec.schedule_uid.is_none()
-            && occurrence.spec.run.is_none()
-            && !occurrence.spec.cancel
-            && !is_terminal(occurrence)
-            && occurrence.metadata.deletion_timestamp.is_none()
+    /// Whether this is hand-made work that waits for a claim and may get one now.
+    pub(super) fn may_be_asked_for(&self, instant: IntendedTime, work: &S::Work) -> bool {
+        work.asks_for_claim()
+            && !work.is_terminal()
+            && work.meta().deletion_timestamp.is_none()
             && self.status.pruned_through.is_none_or(|through| instant > through)
             && !self.status.claimed.iter().any(|claim| claim.time == instant)
             && !self.undecided.includes(instant)

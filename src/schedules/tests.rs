@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::api::{MaintenanceOccurrenceStatus, OccurrenceState};
+use crate::api::{
+    MaintenanceOccurrence, MaintenanceOccurrenceStatus, MaintenanceSchedule, OccurrenceState,
+};
 
 pub(super) fn time(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -19,7 +21,7 @@ pub(super) fn fence() -> Fence {
 
 /// A schedule every hour on the hour, created at midnight, driven through time.
 pub(super) struct Driver {
-    pub(super) snapshot: Snapshot,
+    pub(super) snapshot: Snapshot<MaintenanceSchedule>,
     pub(super) uids: usize,
     pub(super) writes: usize,
     pub(super) notes: Vec<Note>,
@@ -37,10 +39,11 @@ impl Driver {
         Self {
             snapshot: Snapshot {
                 schedule: serde_json::from_value(manifest).unwrap(),
-                occurrences: BTreeMap::new(),
+                works: BTreeMap::new(),
                 taken_over: Some(TakenOver::default()),
                 refused: BTreeMap::new(),
                 over: BTreeSet::new(),
+                room: usize::MAX,
                 fence: fence(),
                 may_create: Ok(()),
                 acceptance: None,
@@ -61,7 +64,7 @@ impl Driver {
     }
 
     /// Decides and acts until nothing more is wanted.
-    pub(super) fn run(&mut self, now: &str) -> Plan {
+    pub(super) fn run(&mut self, now: &str) -> Plan<MaintenanceOccurrence> {
         let now = time(now);
         for _ in 0..10 {
             let plan = decide(&self.snapshot, now);
@@ -74,7 +77,7 @@ impl Driver {
                 return plan;
             }
             assert!(plan.status.is_none(), "create first, claim after");
-            for occurrence in plan.create {
+            for (_, occurrence) in plan.create {
                 self.create(occurrence);
             }
         }
@@ -94,18 +97,18 @@ impl Driver {
     pub(super) fn create(&mut self, mut occurrence: MaintenanceOccurrence) {
         self.uids += 1;
         occurrence.metadata.uid = Some(format!("u{}", self.uids));
-        self.snapshot.occurrences.insert(occurrence.spec.intended_time, occurrence);
+        self.snapshot.works.insert(occurrence.spec.intended_time, occurrence);
     }
 
     pub(super) fn by_hand(&mut self, instant: &str) {
-        let mut occurrence = new_occurrence(&self.snapshot.schedule, at(instant));
+        let mut occurrence = self.snapshot.schedule.new_work(at(instant));
         occurrence.spec.schedule_uid = None;
         occurrence.spec.run = None;
         self.create(occurrence);
     }
 
     pub(super) fn end(&mut self, instant: &str, state: OccurrenceState, reason: &str) {
-        let occurrence = self.snapshot.occurrences.get_mut(&at(instant)).unwrap();
+        let occurrence = self.snapshot.works.get_mut(&at(instant)).unwrap();
         occurrence.status = Some(MaintenanceOccurrenceStatus {
             state: Some(state),
             reason: Some(reason.into()),
@@ -168,7 +171,7 @@ fn a_due_instant_is_created_inert_then_claimed_in_one_write() {
     let plan = driver.run("2026-01-01T01:00:00Z");
     assert_eq!(driver.claims(), ["01!"]);
     assert_eq!(driver.writes, writes + 1);
-    let occurrence = &driver.snapshot.occurrences[&at("2026-01-01T01:00:00Z")];
+    let occurrence = &driver.snapshot.works[&at("2026-01-01T01:00:00Z")];
     assert_eq!(occurrence.spec.schedule_uid.as_deref(), Some("s1"));
     assert_eq!(occurrence.metadata.name.as_deref(), Some("s-202601010100"));
     assert_eq!(driver.status().last_schedule_time, Some(at("2026-01-01T01:00:00Z")));
@@ -348,7 +351,7 @@ fn the_plan_takes_the_object_that_exists() {
     driver.by_hand("2026-01-01T01:00:00Z");
     driver.run("2026-01-01T01:00:00Z");
     assert_eq!(driver.status().claimed[0].uid, "u1");
-    assert_eq!(driver.snapshot.occurrences.len(), 1);
+    assert_eq!(driver.snapshot.works.len(), 1);
 }
 
 #[test]

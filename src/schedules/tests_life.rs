@@ -9,7 +9,7 @@ use crate::api::{MAX_CLAIMS, MaintenanceOccurrenceStatus};
 fn a_deleted_occurrence_keeps_its_place_until_its_runs_are_over() {
     let mut driver = Driver::policy("Forbid");
     driver.run("2026-01-01T01:00:00Z");
-    driver.snapshot.occurrences.clear();
+    driver.snapshot.works.clear();
     let plan = driver.run("2026-01-01T01:10:00Z");
     assert_eq!(plan.probe.len(), 1);
     assert_eq!(driver.claims(), ["01!"]);
@@ -26,7 +26,7 @@ fn a_deleted_occurrence_keeps_its_place_until_its_runs_are_over() {
 fn a_persons_word_frees_a_claim() {
     let mut driver = Driver::policy("Forbid");
     driver.run("2026-01-01T01:00:00Z");
-    driver.snapshot.occurrences.clear();
+    driver.snapshot.works.clear();
     driver.spec(&json!({"abandon": [{"uid": "u1", "reason": "node was scrapped"}]}));
     driver.run("2026-01-01T01:10:00Z");
     assert!(driver.claims().is_empty());
@@ -36,7 +36,7 @@ fn a_persons_word_frees_a_claim() {
 fn another_object_of_the_same_name_is_not_the_claimed_one() {
     let mut driver = Driver::policy("Forbid");
     driver.run("2026-01-01T01:00:00Z");
-    driver.snapshot.occurrences.clear();
+    driver.snapshot.works.clear();
     driver.by_hand("2026-01-01T01:00:00Z");
     let plan = driver.run("2026-01-01T01:10:00Z");
     assert_eq!(plan.probe.len(), 1, "the old one's runs are asked about");
@@ -49,7 +49,7 @@ fn a_wrong_clock_creates_nothing_and_says_so() {
     let mut driver = Driver::policy("Forbid");
     driver.snapshot.may_create = Err("the clocks differ by 42 s".into());
     driver.run("2026-01-01T01:00:00Z");
-    assert!(driver.claims().is_empty() && driver.snapshot.occurrences.is_empty());
+    assert!(driver.claims().is_empty() && driver.snapshot.works.is_empty());
     let ready = &driver.status().conditions[0];
     assert_eq!(
         (ready.reason.as_str(), ready.message.as_str()),
@@ -164,8 +164,7 @@ fn a_re_created_schedule_inherits_what_was_prepared_and_nothing_else() {
         "state": "Running", "attempts": [{"number": 1, "runKey": "k-m1", "handle": "j", "epoch": 7}],
     }))
     .unwrap();
-    driver.snapshot.occurrences.get_mut(&at("2026-01-01T01:00:00Z")).unwrap().status =
-        Some(prepared);
+    driver.snapshot.works.get_mut(&at("2026-01-01T01:00:00Z")).unwrap().status = Some(prepared);
     driver.snapshot.schedule.metadata.uid = Some("s2".into());
     driver.snapshot.schedule.metadata.creation_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(time("2026-01-01T01:30:00Z")));
@@ -253,7 +252,7 @@ fn at_most_so_many_claims_exist_also_under_allow() {
         driver.run(&now.to_string());
     }
     assert_eq!(driver.status().claimed.len(), MAX_CLAIMS);
-    assert_eq!(driver.snapshot.occurrences.len(), MAX_CLAIMS, "nothing is created in vain");
+    assert_eq!(driver.snapshot.works.len(), MAX_CLAIMS, "nothing is created in vain");
     let concurrent: i64 = driver.status().skipped.iter().map(|range| range.count).sum();
     assert_eq!(concurrent, 2);
 }
