@@ -38,6 +38,7 @@ use crate::time::IntendedTime;
     doc = "One report of a tenant. Its queue admits it when its turn comes, it runs once, and its state says at every moment what it waits for.",
     selectable = ".spec.queueName",
     selectable = ".spec.tenant",
+    selectable = ".spec.scheduleName",
     selectable = ".status.state",
     printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
     printcolumn(name = "Tenant", type_ = "string", json_path = ".spec.tenant"),

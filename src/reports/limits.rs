@@ -71,19 +71,30 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Whether a job of the tenant fits beside what waits: a free slot is one more place.
-    fn fits(&self, tenant: &str) -> Result<(), Refusal> {
+    /// Places beside what waits, of all and of the tenant: a free slot is one more place.
+    fn places(&self, tenant: &str) -> (usize, usize) {
         let limit = |limit: i32| usize::try_from(limit).unwrap_or(0).saturating_add(self.free);
-        if self.total >= limit(self.rules.queued) {
-            return Err(Refusal::QueueFull);
-        }
         let of_tenant = self.tenants.get(tenant).copied();
-        if of_tenant.unwrap_or_else(|| self.waiting.counted_of(tenant))
-            >= limit(self.rules.queued_per_tenant)
-        {
-            return Err(Refusal::TenantQueueFull);
+        let of_tenant = of_tenant.unwrap_or_else(|| self.waiting.counted_of(tenant));
+        (
+            limit(self.rules.queued).saturating_sub(self.total),
+            limit(self.rules.queued_per_tenant).saturating_sub(of_tenant),
+        )
+    }
+
+    /// How many more jobs of the tenant fit.
+    fn left(&self, tenant: &str) -> usize {
+        let (of_all, of_tenant) = self.places(tenant);
+        of_all.min(of_tenant)
+    }
+
+    /// Whether a job of the tenant fits.
+    fn fits(&self, tenant: &str) -> Result<(), Refusal> {
+        match self.places(tenant) {
+            (0, _) => Err(Refusal::QueueFull),
+            (_, 0) => Err(Refusal::TenantQueueFull),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn accept(&mut self, job: &'a WaitingJob) -> Result<(), Refusal> {
@@ -122,21 +133,21 @@ pub fn accept(waiting: &Waiting, rules: &Rules, used: usize, new: &[WaitingJob])
     verdicts
 }
 
-/// Whether an instant of a ReportSchedule may be claimed for that tenant; if not, it is skipped.
-pub fn accepts_instant(
+/// How many more instants of a ReportSchedule may be claimed for that tenant; beyond that they are
+/// skipped. `one_waits`: whether a job of the schedule waits already, so that none has a place of its
+/// own.
+pub fn room_for_instants(
     waiting: &Waiting,
     rules: &Rules,
     used: usize,
     tenant: &str,
-    schedule: &str,
-) -> Result<(), Refusal> {
+    one_waits: bool,
+) -> usize {
     if !rules.accepts {
-        return Err(Refusal::QueueClosed);
+        return 0;
     }
-    if !waiting.has_of_schedule(tenant, schedule) {
-        return Ok(());
-    }
-    Places::new(waiting, rules, used).fits(tenant)
+    let places = Places::new(waiting, rules, used).left(tenant);
+    places.saturating_add(usize::from(!one_waits))
 }
 
 /// When a rejected job may try again: after the queue is likely to be drained, and later by up to as
@@ -215,8 +226,7 @@ mod tests {
             scheduled("weekly-202611290200"),
             job("mine", "t", 9_000, 60_000),
         ];
-        let mut waiting = Waiting::new();
-        let verdicts = accept(&waiting, &rules(1, 1), 1, &new);
+        let verdicts = accept(&Waiting::new(), &rules(1, 1), 1, &new);
         let (accepted, rejected) = names(&new, &verdicts);
         assert_eq!(
             accepted,
@@ -224,16 +234,24 @@ mod tests {
             "the second daily one takes the only place"
         );
         assert_eq!(rejected, [("mine".to_owned(), Refusal::QueueFull)]);
-        let full = rules(0, 0);
-        let asks =
-            |waiting: &Waiting, rules: &Rules| accepts_instant(waiting, rules, 1, "t", "daily");
-        assert_eq!(asks(&waiting, &full), Ok(()));
-        waiting.upsert(&new[0]);
-        assert_eq!(asks(&waiting, &full), Err(Refusal::QueueFull));
-        assert_eq!(asks(&waiting, &rules(1, 0)), Err(Refusal::TenantQueueFull));
-        assert_eq!(asks(&waiting, &rules(1, 1)), Ok(()));
-        let closed = Rules { accepts: false, ..rules(1, 1) };
-        assert_eq!(asks(&Waiting::new(), &closed), Err(Refusal::QueueClosed));
+    }
+
+    #[test]
+    fn instants_have_the_places_that_are_left_and_one_of_their_own() {
+        let mut waiting = Waiting::new();
+        let room = |waiting: &Waiting, rules: &Rules, used, one_waits| {
+            room_for_instants(waiting, rules, used, "t", one_waits)
+        };
+        assert_eq!(room(&waiting, &rules(0, 0), 1, false), 1);
+        assert_eq!(room(&waiting, &rules(0, 0), 1, true), 0);
+        assert_eq!(room(&waiting, &rules(0, 0), 0, true), 1, "a free slot is a place");
+        assert_eq!(room(&waiting, &rules(5, 2), 1, false), 3);
+        waiting.upsert(&job("x", "u", 0, 60_000));
+        waiting.upsert(&job("y", "t", 0, 60_000));
+        assert_eq!(room(&waiting, &rules(5, 2), 1, true), 1, "of its tenant");
+        assert_eq!(room(&waiting, &rules(2, 9), 1, true), 0, "of all");
+        let closed = Rules { accepts: false, ..rules(5, 5) };
+        assert_eq!(room(&waiting, &closed, 0, false), 0);
     }
 
     #[test]

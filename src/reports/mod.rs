@@ -15,6 +15,7 @@
 //! | [`ledger`] | the ledger in memory: open, settle, close; made again from runs that were found |
 //! | [`admission`] | who is next, and why a job is not |
 //! | [`limits`] | which new jobs are accepted, and when a rejected one may try again |
+//! | [`schedule`] | what a report schedule is to [`crate::schedules`]: the job that an instant makes |
 //! | [`job`] | what one report job does next: its states, its place, its attempts |
 //! | [`drain`] | when the queue is empty, when a job starts |
 //!
@@ -31,6 +32,7 @@ pub mod ledger;
 pub mod limits;
 pub mod queue;
 pub mod rules;
+pub mod schedule;
 #[cfg(test)]
 mod tests;
 pub mod waiting;

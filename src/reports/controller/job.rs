@@ -5,7 +5,11 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kube::api::PropagationPolicy;
 
-use super::{Controller, Key, queue_key, recovery::orphan_key};
+use super::{
+    Controller, Key, queue_key,
+    recovery::orphan_key,
+    schedule::{Claimed, schedule_key},
+};
 use crate::{
     api::{Ledger, ReportJob, ReportJobStatus, ReportQueue, ReportState, RunSpec},
     authority::{Fenced as _, NotLeading, Permit, Sealed},
@@ -136,6 +140,11 @@ impl Controller {
         record: &ReportJob,
         permit: &Permit,
     ) -> Result<Option<Timestamp>, PassError> {
+        if let Some(schedule) = schedule_key(record)
+            && !matches!(self.schedules.lookup(&schedule), Lookup::Absent)
+        {
+            return Ok(None); // its schedule looks after it
+        }
         let queue = self.queues.get(&queue_key(record));
         let Some(until) = kept_until(record, queue.as_deref()) else { return Ok(None) };
         let now = self.deps.wall.now();
@@ -162,6 +171,11 @@ impl Controller {
         let nothing = |standing| Observed { standing, queue: None, queue_run: None, place: None };
         if is_terminal(report) {
             return Ok(nothing(Standing::Undecided));
+        }
+        match self.claimed(report, permit).await? {
+            Claimed::Started => {}
+            Claimed::Undecided => return Ok(nothing(Standing::Undecided)),
+            Claimed::Ghost => return Ok(nothing(Standing::Ghost)),
         }
         let of = queue_key(report);
         let found = match self.queues.lookup(&of) {

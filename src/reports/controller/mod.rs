@@ -7,6 +7,7 @@
 mod job;
 mod queue;
 mod recovery;
+mod schedule;
 mod takeover;
 mod wiring;
 
@@ -25,10 +26,11 @@ use tokio::time::Instant;
 
 use super::queue::Book;
 use crate::{
-    api::{ReportJob, ReportQueue},
+    api::{ReportJob, ReportQueue, ReportSchedule},
     cluster::{Cache, ObjectKey, Queue, run_workers},
     reconcile::{Departures, Deps, PassError, PassOf},
     runs::hands,
+    schedules::hands::Refusals,
 };
 
 /// What the queue hands out.
@@ -38,6 +40,8 @@ pub enum Key {
     Queue(ObjectKey),
     /// A report job.
     Job(ObjectKey),
+    /// A report schedule.
+    Schedule(ObjectKey),
     /// Runs whose report job, known by its uid, is gone or being deleted.
     Orphan {
         /// Namespace of the runs.
@@ -56,13 +60,16 @@ impl Key {
         match self {
             Self::Queue(_) => "ReportQueue",
             Self::Job(_) => "ReportJob",
+            Self::Schedule(_) => "ReportSchedule",
             Self::Orphan { .. } => "Orphan",
         }
     }
 
     fn backoff_key(&self) -> String {
         match self {
-            Self::Queue(key) | Self::Job(key) => format!("{} {key}", self.kind()),
+            Self::Queue(key) | Self::Job(key) | Self::Schedule(key) => {
+                format!("{} {key}", self.kind())
+            }
             Self::Orphan { namespace, uid, .. } => format!("Orphan {namespace}/{uid}"),
         }
     }
@@ -74,8 +81,10 @@ pub struct Controller {
     deps: Arc<Deps>,
     queues: Cache<ReportQueue>,
     jobs: Cache<ReportJob>,
+    schedules: Cache<ReportSchedule>,
     queue: Queue<Key>,
     state: Shared,
+    refusals: Arc<Refusals>,
     departures: Arc<Departures>,
     working: Arc<AtomicBool>,
 }
@@ -91,6 +100,11 @@ struct State {
     books: BTreeMap<ObjectKey, Book>,
     /// What this leader found in each queue, and did in it.
     terms: BTreeMap<ObjectKey, Term>,
+    /// Names of jobs by the schedule that made them.
+    of_schedule: BTreeMap<ObjectKey, BTreeSet<String>>,
+    /// Uids of the jobs that their schedule, sealed in this term, has started: only these stand in a
+    /// book.
+    started: BTreeMap<ObjectKey, BTreeSet<String>>,
     /// Of the runs of jobs.
     runs: hands::Memory,
 }
@@ -145,6 +159,9 @@ impl Controller {
         for queue in self.queues.all() {
             self.queue.add(Key::Queue(ObjectKey::of(&queue.metadata)));
         }
+        for schedule in self.schedules.all() {
+            self.queue.add(Key::Schedule(ObjectKey::of(&schedule.metadata)));
+        }
         for job in self.jobs.all() {
             self.queue.add(Key::Job(ObjectKey::of(&job.metadata)));
         }
@@ -156,6 +173,7 @@ impl Controller {
         let outcome: Result<Option<Timestamp>, PassError> = match &key {
             Key::Queue(object) => self.pass_queue(object).await,
             Key::Job(object) => self.pass_job(object).await,
+            Key::Schedule(object) => self.pass_schedule(object).await,
             Key::Orphan { namespace, uid, name, queue } => {
                 self.pass_orphan(namespace, uid, name, queue).await
             }

@@ -293,7 +293,7 @@ impl Controller {
 }
 
 /// The entries of a queue.
-fn entries(queue: &ReportQueue) -> &[LedgerEntry] {
+pub(super) fn entries(queue: &ReportQueue) -> &[LedgerEntry] {
     let ledger = queue.status.as_ref().and_then(|status| status.ledger.as_ref());
     ledger.map(|ledger| ledger.entries.as_slice()).unwrap_or_default()
 }

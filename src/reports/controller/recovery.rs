@@ -1,18 +1,22 @@
 //! What a new leader finds of reports, as [`crate::recovery`] counts it, and runs whose report is
 //! gone.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 
 use super::{Controller, Key, queue_key};
 use crate::{
-    api::{LedgerEntry, ReportJob, ReportQueue, TracePaused},
+    api::{Claim, LedgerEntry, ReportJob, ReportQueue, ReportSchedule, TracePaused},
     cluster::ObjectKey,
+    identity::occurrence_name,
     providers::Orphans,
     reconcile::{Departures, PassError},
     recovery::{Found, Item, classify},
     reports::facts::{attempts, class, is_terminal},
     runs::hands,
+    schedules::needs_takeover,
 };
 
 /// Short name of a report job's kind.
@@ -22,7 +26,7 @@ const KIND: &str = "rjob";
 const INTERVAL: SignedDuration = SignedDuration::from_secs(5);
 
 impl Controller {
-    /// Every report job that was listed, and every ledger entry whose job is gone.
+    /// Every report job that was listed, and every ledger entry and claim whose job is gone.
     pub fn found(&self) -> Vec<(Item, Found)> {
         let mut items = Vec::new();
         for report in self.jobs.all() {
@@ -33,10 +37,34 @@ impl Controller {
                 Item { namespace: key.namespace, kind: KIND, name: key.name, uid: String::new() };
             items.push((item, Found::Unreadable { error: error.to_string() }));
         }
+        // A job that is gone may stand in a ledger and in a claim.
+        let mut gone = BTreeSet::new();
         for queue in self.queues.all() {
-            items.extend(self.gone(&queue).into_iter().map(|item| (item, Found::Gone)));
+            gone.extend(self.gone(&queue));
         }
+        for schedule in self.schedules.all() {
+            gone.extend(self.gone_of_schedule(&schedule));
+        }
+        items.extend(gone.into_iter().map(|item| (item, Found::Gone)));
         items
+    }
+
+    /// Claimed jobs that are not there any more. A schedule that starts anew discards its claims, so
+    /// nothing is to be learnt of them.
+    fn gone_of_schedule(&self, schedule: &ReportSchedule) -> Vec<Item> {
+        if needs_takeover(schedule) {
+            return Vec::new();
+        }
+        let namespace = schedule.namespace().unwrap_or_default();
+        let claimed = schedule.status.iter().flat_map(|status| &status.claimed);
+        let item = |claim: &Claim| {
+            let name = occurrence_name(&schedule.name_any(), claim.time);
+            let there = self.jobs.get(&ObjectKey::new(&namespace, &name));
+            let is_there = there.is_some_and(|job| job.metadata.uid.as_ref() == Some(&claim.uid));
+            let (namespace, uid) = (namespace.clone(), claim.uid.clone());
+            (!is_there).then_some(Item { namespace, kind: KIND, name, uid })
+        };
+        claimed.filter_map(item).collect()
     }
 
     /// Jobs that hold a slot and are not there any more.
@@ -57,7 +85,7 @@ impl Controller {
         .collect()
     }
 
-    /// Queues of which nothing new is admitted in this term, or not yet.
+    /// Queues of which nothing new is admitted in this term, or not yet, and schedules.
     pub fn paused(&self) -> Vec<TracePaused> {
         let pause = |queue: String, reason: &str| TracePaused {
             queue: Some(queue),
@@ -78,8 +106,24 @@ impl Controller {
         drop(state);
         let unreadable = self.queues.unreadable().into_iter();
         paused.extend(unreadable.map(|(key, _)| pause(key.to_string(), "Unreadable")));
-        paused.sort_by(|a, b| a.queue.cmp(&b.queue));
+        paused.extend(self.paused_schedules());
+        paused.sort_by(|a, b| (&a.queue, &a.schedule).cmp(&(&b.queue, &b.schedule)));
         paused
+    }
+
+    /// Schedules of which nothing new is claimed in this term.
+    fn paused_schedules(&self) -> Vec<TracePaused> {
+        let pause = |key: ObjectKey, reason: &str| TracePaused {
+            queue: None,
+            schedule: Some(key.to_string()),
+            reason: reason.to_owned(),
+        };
+        let quarantined = self.schedules.all().into_iter().filter_map(|schedule| {
+            let foreign = self.deps.quarantine.contains(schedule.metadata.uid.as_deref()?);
+            foreign.then(|| pause(ObjectKey::of(&schedule.metadata), "ForeignFence"))
+        });
+        let unreadable = self.schedules.unreadable().into_iter();
+        quarantined.chain(unreadable.map(|(key, _)| pause(key, "Unreadable"))).collect()
     }
 
     pub(super) async fn pass_orphan(

@@ -9,10 +9,14 @@ use tokio::task::JoinSet;
 use super::{
     Controller, Key, Shared, queue_key,
     recovery::{orphan_key, remember},
+    schedule::schedule_key,
 };
 use crate::{
-    api::{LABEL_PARENT_UID, LABEL_QUEUE, LedgerEntry, ReportJob, ReportQueue},
+    api::{
+        Claim, LABEL_PARENT_UID, LABEL_QUEUE, LedgerEntry, ReportJob, ReportQueue, ReportSchedule,
+    },
     cluster::{Cache, Change, Clients, ObjectKey, Queue, Scope},
+    identity::occurrence_name,
     providers::job::digest::JobDigest,
     reconcile::{Departures, Deps, RunListener, Watching, follow, job_of_pod},
     reports::facts::{is_terminal, report_of_attempt},
@@ -23,6 +27,7 @@ use crate::{
 pub struct Wiring {
     queues: Cache<ReportQueue>,
     jobs: Cache<ReportJob>,
+    schedules: Cache<ReportSchedule>,
     queue: Queue<Key>,
     state: Shared,
     departures: Arc<Departures>,
@@ -51,7 +56,14 @@ impl Wiring {
                 }
             }),
         );
-        Self { queues, jobs, queue, state, departures }
+        let schedules = Cache::new(
+            |_: &ReportSchedule| None,
+            Watching::new("ReportSchedule", events, metrics, {
+                let queue = queue.clone();
+                move |change: &Change<'_, ReportSchedule>| schedule_changed(&queue, change)
+            }),
+        );
+        Self { queues, jobs, schedules, queue, state, departures }
     }
 
     /// Told what happens to Jobs and pods.
@@ -65,8 +77,10 @@ impl Wiring {
             deps: Arc::clone(deps),
             queues: self.queues.clone(),
             jobs: self.jobs.clone(),
+            schedules: self.schedules.clone(),
             queue: self.queue.clone(),
             state: self.state.clone(),
+            refusals: Arc::default(),
             departures: Arc::clone(&self.departures),
             working: Arc::default(),
         }
@@ -76,12 +90,14 @@ impl Wiring {
     pub fn follow(&self, watches: &mut JoinSet<()>, clients: &Clients, scope: &Scope) {
         follow(watches, &self.queues, clients, scope);
         follow(watches, &self.jobs, clients, scope);
+        follow(watches, &self.schedules, clients, scope);
     }
 
     /// Waits until all kinds have been listed once.
     pub async fn wait_ready(&self) {
         self.queues.wait_ready().await;
         self.jobs.wait_ready().await;
+        self.schedules.wait_ready().await;
     }
 }
 
@@ -101,6 +117,21 @@ fn queue_changed(queue: &Queue<Key>, change: &Change<'_, ReportQueue>) {
     }
 }
 
+fn schedule_changed(queue: &Queue<Key>, change: &Change<'_, ReportSchedule>) {
+    queue.add(Key::Schedule(change.key.clone()));
+    let claims = |schedule: Option<&ReportSchedule>| -> Vec<Claim> {
+        let status = schedule.and_then(|schedule| schedule.status.as_ref());
+        status.map(|status| status.claimed.clone()).unwrap_or_default()
+    };
+    let old = claims(change.old);
+    // A claim is what lets a job start. Whoever wrote it may not have learnt that it was written, so
+    // what counts is that it is there.
+    for claim in claims(change.new).into_iter().filter(|claim| !old.contains(claim)) {
+        let name = occurrence_name(&change.key.name, claim.time);
+        queue.add(Key::Job(ObjectKey::new(&change.key.namespace, name)));
+    }
+}
+
 fn job_changed(
     queue: &Queue<Key>,
     state: &Shared,
@@ -108,10 +139,21 @@ fn job_changed(
     change: &Change<'_, ReportJob>,
 ) {
     let Some(any) = change.new.or(change.old) else { return };
-    let of = queue_key(any);
-    state.lock().books.entry(of.clone()).or_default().follow(&change.key.name, change.new);
+    match (change.new, change.old) {
+        (Some(new), _) => state.lock().follow(change.key, new),
+        (None, Some(old)) => state.lock().forget(change.key, old),
+        (None, None) => {}
+    }
     // What the queue decides by: who waits, and whose attempt is over.
-    queue.add(Key::Queue(of));
+    queue.add(Key::Queue(queue_key(any)));
+    // The schedule drops the claim of what is over or gone.
+    let over = |report: Option<&ReportJob>| report.is_none_or(is_terminal);
+    if let Some(schedule) = schedule_key(any)
+        && over(change.new)
+        && !change.old.is_some_and(is_terminal)
+    {
+        queue.add(Key::Schedule(schedule));
+    }
     match (change.new, change.old) {
         (Some(_), _) => queue.add(Key::Job(change.key.clone())),
         (None, Some(old)) => {

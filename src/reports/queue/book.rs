@@ -110,7 +110,8 @@ impl Book {
         self.starts = starts;
     }
 
-    /// A job came, changed or went (`None`).
+    /// A job came, changed or went (`None`). A job of a schedule comes once its schedule has started
+    /// it: the claim has accepted it.
     pub fn follow(&mut self, name: &str, job: Option<&ReportJob>) {
         self.forget_fresh(name);
         let Some((job, waits)) = job.and_then(|job| Some((job, waiting_job(job)?))) else {
@@ -130,6 +131,10 @@ impl Book {
             _ if recorded => self.waiting.upsert(&waits),
             Some(Answer::Accepted) => self.waiting.upsert(&waits),
             Some(Answer::Rejected { .. }) => self.leave_waiting(name),
+            None if waits.scheduled => {
+                self.waiting.upsert(&waits);
+                self.remember(&waits, Answer::Accepted);
+            }
             None => {
                 self.answered.remove(name); // to another job of that name
                 self.leave_waiting(name);
@@ -178,6 +183,11 @@ impl Book {
                 self.starts.remove(entry.job.as_str());
             }
         }
+    }
+
+    /// Whether a job with this uid holds a slot.
+    pub fn holds_slot(&self, uid: &str) -> bool {
+        self.entries.range((uid.to_owned(), i32::MIN)..).next().is_some_and(|(of, _)| of == uid)
     }
 
     /// Whether this attempt of this job stands among the waiting.
