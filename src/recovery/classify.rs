@@ -17,10 +17,11 @@ use std::fmt;
 
 use crate::{
     api::{
-        AttemptOutcome, MAX_MESSAGE_CHARS, MAX_REASON_CHARS, MaintenanceOccurrence,
-        OccurrenceState, RecoveryClass, truncate,
+        MAX_MESSAGE_CHARS, MAX_REASON_CHARS, MaintenanceOccurrence, OccurrenceState, RecoveryClass,
+        truncate,
     },
     providers::{Orphans, ProviderError, RunStatus},
+    runs::open_attempt,
 };
 
 /// A piece of work that a new leader found.
@@ -70,10 +71,7 @@ pub fn found(occurrence: &MaintenanceOccurrence) -> Found {
     if status.state.is_some_and(OccurrenceState::is_terminal) {
         return Found::Over;
     }
-    let open = status.attempts.last().is_some_and(|attempt| {
-        attempt.handle.is_some() && matches!(attempt.outcome, None | Some(AttemptOutcome::Unknown))
-    });
-    if open {
+    if open_attempt(&status.attempts).is_some() {
         Found::Open { unresolved: status.state == Some(OccurrenceState::Unresolved) }
     } else {
         Found::Idle
