@@ -52,10 +52,11 @@ impl End<'_> {
         for (key, job) in self.store.all(Kind::Job) {
             self.job(key, job, blame);
         }
+        self.reports(blame);
     }
 
     /// Whether it carries a fence that no term of this history wrote: it is left alone.
-    fn is_quarantined(&self, object: &Value) -> bool {
+    pub(super) fn is_quarantined(&self, object: &Value) -> bool {
         let highest = self.terms.newest_epoch();
         facts::fence(object)
             .is_some_and(|fence| !self.terms.knows(fence) && Some(fence.0) >= highest)
@@ -103,7 +104,7 @@ impl End<'_> {
     }
 
     /// Whether the last write to an object is old enough to have been acted on.
-    fn has_rested(&self, key: &Key) -> bool {
+    pub(super) fn has_rested(&self, key: &Key) -> bool {
         self.store.written(key).is_none_or(|at| at + UNDER_WAY <= self.at)
     }
 
@@ -157,13 +158,20 @@ impl End<'_> {
             }
             return;
         };
-        let Some(run) = self.runs.get(facts::text(attempt, "/handle")) else { return };
+        if let Some(sentence) = self.of_attempt(o, attempt) {
+            left(sentence);
+        }
+    }
+
+    /// What is left to do about an open attempt.
+    pub(super) fn of_attempt(&self, _of: &Value, attempt: &Value) -> Option<&'static str> {
+        let run = self.runs.get(facts::text(attempt, "/handle"))?;
         let stops = !facts::text(attempt, "/stopRequestedTime").is_empty();
         if run.over().is_some_and(|over| over + UNDER_WAY <= self.at) && !run.lost {
-            left("its run is over, but its end was not recorded");
-        } else if run.released.is_none() && run.ended.is_none() && !run.lost && !stops {
-            left("its run is prepared and committed, but it was not released");
+            return Some("its run is over, but its end was not recorded");
         }
+        let held = run.released.is_none() && run.ended.is_none() && !run.lost && !stops;
+        held.then_some("its run is prepared and committed, but it was not released")
     }
 
     /// Whether a started occurrence has nothing more to wait for.

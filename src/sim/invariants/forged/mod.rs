@@ -7,6 +7,7 @@ use super::Invariant;
 use crate::sim::RunChange;
 
 mod forger;
+mod reports;
 mod runs;
 
 use forger::{Forger, INSTANT, Term, attempt, claim, lease, occurrence, schedule};
