@@ -25,6 +25,7 @@ pub mod drain;
 pub mod fairness;
 pub mod ledger;
 pub mod limits;
+mod name;
 pub mod rules;
 #[cfg(test)]
 mod tests;
