@@ -11,6 +11,10 @@ use sha2::{Digest, Sha256};
 
 use crate::time::IntendedTime;
 
+mod canonical;
+
+pub use canonical::canonical_json;
+
 /// Longest schedule name, so that `<schedule>-<12 digits>-m<N>` and its pods fit into 63 characters.
 pub const MAX_SCHEDULE_NAME: usize = 40;
 
@@ -33,6 +37,43 @@ pub fn maintenance_attempt_name(occurrence: &str, number: i32) -> String {
     format!("{occurrence}-m{number}")
 }
 
+/// Names of all attempts of one piece of work: of the Job and its pods, and of the run at a provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptNames {
+    name: String,
+    key: String,
+}
+
+impl AttemptNames {
+    /// Those of a maintenance occurrence: `<occurrence>-m<N>` and `<id>-m<N>`.
+    pub fn maintenance(occurrence: &str, work: WorkId) -> Self {
+        Self { name: format!("{occurrence}-m"), key: format!("{}-m", work.id()) }
+    }
+
+    /// Those of a report job that a ReportSchedule makes: `<job>-r<N>` and `<id>-r<N>`.
+    pub fn report(job: &str, work: WorkId) -> Self {
+        Self { name: format!("{job}-r"), key: format!("{}-r", work.id()) }
+    }
+
+    /// Those of a report job that a client names: `<job>-r<N>` and `<id>-<u>-r<N>`, where `<u>` are
+    /// the first 8 hex digits of the SHA-256 of the object's uid. Deleted and created again, it is a
+    /// new run of the same request.
+    pub fn named_report(job: &str, uid: &str, work: WorkId) -> Self {
+        let object = &sha256_hex(uid.as_bytes())[..8];
+        Self { name: format!("{job}-r"), key: format!("{}-{object}-r", work.id()) }
+    }
+
+    /// Name of the Job of attempt `number`.
+    pub fn name(&self, number: i32) -> String {
+        format!("{}{number}", self.name)
+    }
+
+    /// The key by which providers know attempt `number`.
+    pub fn key(&self, number: i32) -> String {
+        format!("{}{number}", self.key)
+    }
+}
+
 /// The identity of a run's work for systems outside the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WorkId([u8; 16]);
@@ -52,6 +93,20 @@ impl WorkId {
     /// canonical JSON (RFC 8785) as first sealed.
     pub fn named_report(namespace: &str, name: &str, content_hash: &str) -> Self {
         Self::of(&[NAMED_REPORT_DOMAIN, namespace, name, content_hash])
+    }
+
+    /// The identity whose [`WorkId::id`] this is; `None` if it is not one.
+    pub fn parse(id: &str) -> Option<Self> {
+        let digits = id.as_bytes();
+        if digits.len() != 32 || id.bytes().any(|b| !matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+            return None;
+        }
+        let mut bytes = [0; 16];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            let pair = std::str::from_utf8(pair).ok()?;
+            *byte = u8::from_str_radix(pair, 16).ok()?;
+        }
+        Some(Self(bytes))
     }
 
     /// SHA-256 over the lines, each ended by LF. No part can contain LF (Kubernetes names, RFC 3339,
@@ -182,5 +237,38 @@ mod tests {
     fn run_keys_differ_by_attempt_only() {
         let work = WorkId::maintenance("default", "nightly-vacuum", at("2026-03-08T07:00:00Z"));
         assert_eq!(work.maintenance_run_key(2), "4c78fa5c685dd0f1904515254e6e61c1-m2");
+        let attempts = AttemptNames::maintenance("nightly-vacuum-202603080700", work);
+        assert_eq!(attempts.key(2), work.maintenance_run_key(2));
+        assert_eq!(attempts.name(2), maintenance_attempt_name("nightly-vacuum-202603080700", 2));
+        let report = WorkId::report("reports", "hourly-usage", at("2026-11-29T09:00:00Z"));
+        let attempts = AttemptNames::report("hourly-usage-202611290900", report);
+        assert_eq!(attempts.name(1), "hourly-usage-202611290900-r1");
+        assert_eq!(attempts.key(1), "8d049a4a6b803923a53205501fd95f54-r1");
+    }
+
+    #[test]
+    fn a_named_report_created_again_is_a_new_run_of_the_same_request() {
+        let work = WorkId::named_report("reports", "acme-usage-2026-11", &sha256_hex(b"{}"));
+        let runs =
+            ["u1", "u2"].map(|uid| AttemptNames::named_report("acme-usage-2026-11", uid, work));
+        assert_ne!(runs[0].key(1), runs[1].key(1));
+        assert_eq!(runs[0].name(3), "acme-usage-2026-11-r3");
+        let object = &sha256_hex(b"u1")[..8];
+        assert_eq!(runs[0].key(3), format!("{}-{object}-r3", work.id()));
+        assert!(runs[0].key(64).len() <= 64, "the bound of attempts[].runKey");
+        let longest = AttemptNames::named_report(&"j".repeat(53), "u", work).name(64);
+        assert!(
+            longest.len() + "-xxxxx".len() <= 63,
+            "a pod's name is the Job's and six characters"
+        );
+    }
+
+    #[test]
+    fn an_id_is_read_back_and_nothing_else_is() {
+        let work = WorkId::named_report("n", "j", "h");
+        assert_eq!(WorkId::parse(&work.id()), Some(work));
+        for text in ["", "4c78", &work.id().to_uppercase(), &work.request_id(), &"é".repeat(16)] {
+            assert_eq!(WorkId::parse(text), None, "{text}");
+        }
     }
 }

@@ -18,6 +18,7 @@
 //! | [`identity`] | one identity for every occurrence, whoever creates it |
 //! | [`time`] | the clock boundary, cron, time zones, the plan of a schedule |
 //! | [`authority`] | who leads (Lease, epoch) and what counts (fence, permit, sealed objects) |
+//! | [`runs`] | the life of a run's attempts: commit, release, follow, stop, retry, resolve |
 //! | [`maintenance`] | what a schedule and an occurrence do next, and the controller that does it |
 //! | [`providers`] | what executes a run: Jobs, simulated runs |
 //! | [`reports`] | how the jobs of many tenants share the slots of a queue |
@@ -44,9 +45,11 @@ pub mod identity;
 pub mod maintenance;
 pub mod operator;
 pub mod providers;
+pub mod reconcile;
 pub mod recovery;
 pub mod reports;
 pub mod retry;
+pub mod runs;
 pub mod sim;
 pub mod task;
 pub mod telemetry;

@@ -8,8 +8,7 @@ use std::{
 use super::{Bed, audit, kubectl::Kubectl, processes::tail, run::artifacts};
 
 /// Kinds of which every object of the namespace is written down.
-const KINDS: &str =
-    "maintenanceschedules,maintenanceoccurrences,recoverytraces,leases,jobs,pods,events,configmaps";
+const KINDS: &str = "maintenanceschedules,maintenanceoccurrences,reportqueues,reportjobs,reportschedules,recoverytraces,leases,jobs,pods,events,configmaps";
 /// How long kubectl waits for an API server that may be the thing that broke.
 const PATIENCE: &str = "--request-timeout=5s";
 /// Lines kept of the logs of the cluster's programs.

@@ -41,6 +41,8 @@ fn values_that_cannot_work_are_refused_with_the_name_of_the_value() {
             ("lease.durationSeconds=2", "durationSeconds"),
             ("replica=3", "replica"),
             ("admissionPolicies.immutableRun=maybe", "immutableRun"),
+            ("admissionPolicies.tenantAuthorization=maybe", "tenantAuthorization"),
+            ("admissionPolicies.refuseWhenNotAccepting=1", "refuseWhenNotAccepting"),
             ("podDisruptionBudget.minAvailable=lots", "minAvailable"),
         ] {
             let refused = rights::template(&s.bed, "p", "ns", &["--set", set]).await;
@@ -50,10 +52,12 @@ fn values_that_cannot_work_are_refused_with_the_name_of_the_value() {
     });
 }
 
-/// Applies the policies as a release that watches this namespace alone.
-async fn apply_policies(s: &Scenario) {
+/// Applies the policies as a release that watches this namespace alone, with one more option than the
+/// defaults.
+async fn apply_policies(s: &Scenario, option: &str) {
     let watched = format!("watchNamespaces={{{}}}", s.namespace);
-    let args = ["--set", &watched, "--set", "admissionPolicies.forbidHandMadeRun=true"];
+    let option = format!("admissionPolicies.{option}=true");
+    let args = ["--set", &watched, "--set", &option];
     let rendered = ok(rights::template(&s.bed, &s.namespace, &s.namespace, &args).await);
     let kinds = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"];
     let policies = ok(rights::documents(&rendered, &kinds));
@@ -64,12 +68,52 @@ async fn apply_policies(s: &Scenario) {
 
 /// What kubectl says once it refuses a manifest.
 async fn refusal_of(s: &Scenario, manifest: &Value) -> String {
-    let text = manifest.to_string();
-    ok(wait::until("the policy counts", SOON, async || {
-        let said = s.kubectl().try_run(&["create", "--dry-run=server", "-f", "-"], &text).await?;
-        if said.ok { Err(BedError("it was accepted".to_owned())) } else { Ok(said.stderr) }
+    refusal_to(s, "system:admin", manifest).await
+}
+
+/// Dry-runs a create as somebody of the group of administrators, or as somebody else.
+async fn try_create(s: &Scenario, who: &str, manifest: &Value) -> Result<(), String> {
+    let (text, who) = (manifest.to_string(), format!("--as={who}"));
+    let mut args = vec!["create", "--dry-run=server", "-f", "-"];
+    if who != "--as=system:admin" {
+        args.push(&who);
+    }
+    match s.kubectl().try_run(&args, &text).await {
+        Ok(said) if said.ok => Ok(()),
+        Ok(said) => Err(said.stderr),
+        Err(error) => Err(error.0),
+    }
+}
+
+/// What kubectl tells somebody once it refuses a manifest.
+async fn refusal_to(s: &Scenario, who: &str, manifest: &Value) -> String {
+    ok(wait::until("the policy counts", SOON, async || match try_create(s, who, manifest).await {
+        Ok(()) => Err(BedError("it was accepted".to_owned())),
+        Err(said) => Ok(said),
     })
     .await)
+}
+
+/// Waits until somebody may create what a manifest says.
+async fn accepted_from(s: &Scenario, who: &str, manifest: &Value) {
+    ok(wait::until("it is accepted", SOON, async || {
+        try_create(s, who, manifest).await.map_err(BedError)
+    })
+    .await);
+}
+
+fn report_job(name: &str, queue: &str, tenant: &str) -> Value {
+    json!({
+        "apiVersion": "punctual.dev/v1alpha1", "kind": "ReportJob", "metadata": {"name": name},
+        "spec": {"queueName": queue, "tenant": tenant, "run": {"simulated": {}}},
+    })
+}
+
+fn report_queue(name: &str) -> Value {
+    json!({
+        "apiVersion": "punctual.dev/v1alpha1", "kind": "ReportQueue", "metadata": {"name": name},
+        "spec": {"slots": 2, "limits": {"queued": 3}},
+    })
 }
 
 #[test]
@@ -81,7 +125,7 @@ fn the_admission_policies_refuse_other_runs_and_nothing_else() {
         with_run["spec"]["run"] = json!({"job": {"template": template}});
         s.apply(&with_run.to_string()).await;
         let name = occurrence_name("nobody", at);
-        apply_policies(s).await;
+        apply_policies(s, "forbidHandMadeRun").await;
 
         let mut another = by_hand("nobody", later);
         another["spec"]["run"] = json!({"simulated": {}});
@@ -108,5 +152,120 @@ fn the_admission_policies_refuse_other_runs_and_nothing_else() {
         try_patch(s, "mocc", &name, &cancel).await.unwrap();
         // Schedules may change.
         s.apply(&schedule("nightly", &not_soon(), &json!({}), &json!({})).to_string()).await;
+    });
+}
+
+#[test]
+fn the_run_of_a_report_is_immutable_with_its_template() {
+    scenario().on_throw_away_cluster().unchecked("nothing runs").run(async |s| {
+        apply_policies(s, "forbidHandMadeRun").await;
+        let template =
+            |image: &str| json!({"spec": {"containers": [{"name": "main", "image": image}]}});
+        let mut job = report_job("acme-1", "reports", "acme");
+        job["spec"]["run"] = json!({"job": {"template": template("busybox")}});
+        s.apply(&job.to_string()).await;
+        let edit = json!({"spec": {"run": {"job": {"template": template("alpine")}}}});
+        let refused = ok(wait::until("the policy counts", SOON, async || {
+            match try_patch(s, "rjob", "acme-1", &edit).await {
+                Ok(()) => Err(BedError("it was accepted".to_owned())),
+                Err(said) => Ok(said),
+            }
+        })
+        .await);
+        assert!(refused.contains("the Job template included"), "{refused}");
+        let cancel = json!({"spec": {"cancel": true}, "metadata": {"labels": {"a": "b"}}});
+        try_patch(s, "rjob", "acme-1", &cancel).await.unwrap();
+    });
+}
+
+#[test]
+fn a_report_that_its_queue_would_reject_is_not_even_created() {
+    scenario().on_throw_away_cluster().unchecked("nothing runs").run(async |s| {
+        s.apply(&report_queue("reports").to_string()).await;
+        s.apply(&report_queue("others").to_string()).await;
+        apply_policies(s, "refuseWhenNotAccepting").await;
+        let stands = async |status: Value| {
+            let patch = json!({"status": status}).to_string();
+            let args = ["patch", "rqueue", "reports", "--subresource=status", "--type=merge", "-p"];
+            ok(s.kubectl().run(&[&args[..], &[&patch]].concat()).await);
+        };
+        let job = report_job("acme-1", "reports", "acme");
+
+        stands(json!({"admissions": "Closed", "slotsUsed": 0, "waiting": 0})).await;
+        let refused = refusal_of(s, &job).await;
+        assert!(refused.contains("queue reports is Closed"), "{refused}");
+        for queue in ["others", "missing"] {
+            accepted_from(s, "system:admin", &report_job("acme-2", queue, "acme")).await;
+        }
+        // The operator makes jobs for schedules, which the limits do not concern.
+        let dry = PostParams { dry_run: true, ..PostParams::default() };
+        let api = objects::api(&s.account_client().await, &s.namespace, "rjob");
+        api.create(&dry, &serde_json::from_value(job.clone()).unwrap()).await.unwrap();
+
+        // Three may wait, and two more find a free slot.
+        stands(json!({"admissions": "Open", "slotsUsed": 1, "waiting": 4})).await;
+        let full = ok(wait::until("the queue is full", SOON, async || {
+            match try_create(s, "system:admin", &job).await {
+                Err(said) if said.contains("queue reports is full") => Ok(said),
+                other => Err(BedError(format!("{other:?}"))),
+            }
+        })
+        .await);
+        assert!(full.contains("create it again later"), "{full}");
+        stands(json!({"admissions": "Open", "slotsUsed": 0, "waiting": 4})).await;
+        accepted_from(s, "system:admin", &job).await;
+        // A queue that holds offers no free slot.
+        stands(json!({"admissions": "Held", "slotsUsed": 0, "waiting": 3})).await;
+        let held = refusal_of(s, &job).await;
+        assert!(held.contains("queue reports is full"), "{held}");
+    });
+}
+
+#[test]
+fn reports_of_a_tenant_are_for_those_who_may_submit_for_it() {
+    scenario().on_throw_away_cluster().unchecked("nothing runs").run(async |s| {
+        let may = |resources: &[&str], names: &[&str], verbs: &[&str]| {
+            let groups = ["punctual.dev"];
+            json!({"apiGroups": groups, "resources": resources, "resourceNames": names, "verbs": verbs})
+        };
+        let mut create = may(&["reportjobs", "reportschedules"], &[], &["create"]);
+        create.as_object_mut().unwrap().remove("resourceNames");
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"name": "alice"},
+            "rules": [create, may(&["reporttenants"], &["acme"], &["submit"])],
+        });
+        let group = "rbac.authorization.k8s.io";
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": "alice"},
+            "roleRef": {"apiGroup": group, "kind": "Role", "name": "alice"},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": "alice"}],
+        });
+        s.apply(&role.to_string()).await;
+        s.apply(&binding.to_string()).await;
+        accepted_from(s, "alice", &report_job("zeta-1", "reports", "zeta")).await;
+        apply_policies(s, "tenantAuthorization").await;
+
+        let refused = refusal_to(s, "alice", &report_job("zeta-1", "reports", "zeta")).await;
+        assert!(refused.contains("submit on reporttenants/zeta"), "{refused}");
+        accepted_from(s, "alice", &report_job("acme-1", "reports", "acme")).await;
+        let schedule = |tenant: &str| {
+            json!({
+                "apiVersion": "punctual.dev/v1alpha1", "kind": "ReportSchedule",
+                "metadata": {"name": "hourly"},
+                "spec": {"schedule": "0 * * * *", "jobTemplate": {"spec": {
+                    "queueName": "reports", "tenant": tenant, "run": {"simulated": {}},
+                }}},
+            })
+        };
+        let refused = refusal_to(s, "alice", &schedule("zeta")).await;
+        assert!(refused.contains("submit on reporttenants/zeta"), "{refused}");
+        accepted_from(s, "alice", &schedule("acme")).await;
+        // The operator makes the jobs of schedules.
+        let job = serde_json::from_value(report_job("zeta-1", "reports", "zeta")).unwrap();
+        let dry = PostParams { dry_run: true, ..PostParams::default() };
+        let api = objects::api(&s.account_client().await, &s.namespace, "rjob");
+        api.create(&dry, &job).await.unwrap();
     });
 }

@@ -16,6 +16,10 @@ mod common;
 mod ledger;
 mod occurrence;
 mod recovery_trace;
+mod report_job;
+mod report_queue;
+pub(crate) mod report_rules;
+mod report_schedule;
 pub(crate) mod rules;
 mod run;
 mod schedule;
@@ -41,6 +45,18 @@ pub use recovery_trace::{
     RecoveryClass, RecoveryPhase, RecoveryTrace, RecoveryTraceSpec, RecoveryTraceStatus, TraceItem,
     TracePaused,
 };
+pub use report_job::{
+    AcceptedArtifact, Artifact, ArtifactPolicy, ReportJob, ReportJobSpec, ReportJobStatus,
+    ReportState,
+};
+pub use report_queue::{
+    AdmissionPolicy, Admissions, Drain, MAX_TENANT_RULES, QueueLimits, QueueRetention, ReportQueue,
+    ReportQueueSpec, ReportQueueStatus, RetryRules, TenantRule,
+};
+pub use report_schedule::{
+    ReportJobTemplate, ReportJobTemplateMeta, ReportJobTemplateSpec, ReportSchedule,
+    ReportScheduleSpec,
+};
 pub use rules::{FENCE_MESSAGE, FENCE_RULE, NAME_RULE, NAME_RULE_MESSAGE};
 pub use run::{
     ActionClass, HttpRun, JobRun, MAX_PARAMETERS, MAX_PARAMETERS_BYTES, RunSpec, SecretRef,
@@ -59,6 +75,10 @@ pub const VERSION: &str = "v1alpha1";
 
 /// Label on occurrences: the name of their schedule.
 pub const LABEL_SCHEDULE: &str = "punctual.dev/schedule";
+/// Label on Jobs and pods of reports: the name of their queue.
+pub const LABEL_QUEUE: &str = "punctual.dev/queue";
+/// Label on Jobs and pods of reports: their tenant.
+pub const LABEL_TENANT: &str = "punctual.dev/tenant";
 /// Label on Jobs and pods: the uid of the occurrence or report job they run for.
 pub const LABEL_PARENT_UID: &str = "punctual.dev/parent-uid";
 /// Annotation on everything the operator creates: the epoch of the term that created it.
@@ -81,6 +101,9 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
         schema::tidy(MaintenanceSchedule::crd()),
         schema::tidy(MaintenanceOccurrence::crd()),
+        schema::tidy(ReportSchedule::crd()),
+        schema::tidy(ReportQueue::crd()),
+        schema::tidy(ReportJob::crd()),
         schema::tidy(RecoveryTrace::crd()),
     ]
 }

@@ -22,6 +22,7 @@ macro_rules! unchanged {
         )
     };
 }
+pub(super) use unchanged;
 
 /// Rule at the root of every kind: the fence never vanishes, its epoch never decreases, and an
 /// equal epoch has an equal nonce.

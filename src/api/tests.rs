@@ -3,6 +3,7 @@
 //! The schemas are the ones that `punctual crds` prints; objects are raw JSON, so that also those
 //! are tried which the types could not hold.
 
+mod report_rules;
 mod rules;
 mod shape;
 

@@ -6,7 +6,10 @@ use std::{
 };
 
 use crate::{
-    api::{Fence, MaintenanceOccurrence, MaintenanceSchedule, RecoveryTrace},
+    api::{
+        Fence, MaintenanceOccurrence, MaintenanceSchedule, RecoveryTrace, ReportJob, ReportQueue,
+        ReportSchedule,
+    },
     time::{LeaseClock, LeaseInstant},
 };
 
@@ -151,7 +154,14 @@ macro_rules! fenced {
         }
     )+ };
 }
-fenced!(MaintenanceSchedule, MaintenanceOccurrence, RecoveryTrace);
+fenced!(
+    MaintenanceSchedule,
+    MaintenanceOccurrence,
+    RecoveryTrace,
+    ReportQueue,
+    ReportJob,
+    ReportSchedule
+);
 
 /// An object that the present term owns: its stored status carries the term's fence.
 ///

@@ -280,6 +280,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn the_rules_of_every_kind_are_compared() {
+        for crd in api::crds() {
+            let crd = crd.metadata.name.unwrap();
+            let fake = FakeApi::new();
+            install(&fake);
+            fake.edit(&format!("{CRDS}/{crd}"), |crd| {
+                let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+                drop(schema[RULES].as_array_mut().unwrap().remove(1));
+            });
+            let path = "the root".to_owned();
+            assert_eq!(check(&fake).await.gaps, [Gap::RulesDiffer { crd, path }]);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn what_is_not_installed_or_served_is_named() {
         let fake = FakeApi::new();
         install(&fake);

@@ -1,45 +1,19 @@
-//! The conditions that follow from a state: one table, so that no write can forget one.
+//! The conditions of schedules and occurrences: those of every run, and their own.
 
 use jiff::Timestamp;
 
-use crate::api::{
-    Condition, ConditionStatus, MaintenanceOccurrenceStatus, OccurrenceState, Time, set_condition,
+use super::occurrence::phase;
+use crate::{
+    api::{MaintenanceOccurrenceStatus, OccurrenceState},
+    runs,
 };
 
-/// Whether the run was accepted; `False` names the fix.
-pub const ACCEPTED: &str = "Accepted";
+pub use crate::runs::conditions::{
+    ACCEPTED, COMPLETE, FAILED, FINISHED, READY, UNRESOLVED, condition,
+};
+
 /// Whether the run acts now.
 pub const RUNNING: &str = "Running";
-/// Whether nothing more will happen.
-pub const FINISHED: &str = "Finished";
-/// Whether nobody knows how the run ended. Only on occurrences of which that was once so.
-pub const UNRESOLVED: &str = "Unresolved";
-/// Set at the end, if it succeeded.
-pub const COMPLETE: &str = "Complete";
-/// Set at the end, if it did not succeed, whatever the reason.
-pub const FAILED: &str = "Failed";
-/// On schedules: whether the spec can be used and instants run.
-pub const READY: &str = "Ready";
-
-/// A condition.
-pub fn condition(
-    r#type: &str,
-    holds: bool,
-    reason: &str,
-    message: &str,
-    now: Timestamp,
-    generation: Option<i64>,
-) -> Condition {
-    Condition {
-        r#type: r#type.to_owned(),
-        status: if holds { ConditionStatus::True } else { ConditionStatus::False },
-        // The API convention wants a reason always.
-        reason: if reason.is_empty() { "AsExpected".to_owned() } else { reason.to_owned() },
-        message: message.to_owned(),
-        last_transition_time: Time::new(now),
-        observed_generation: generation,
-    }
-}
 
 /// Brings the conditions of an occurrence in line with its state.
 pub fn follow_state(
@@ -48,41 +22,27 @@ pub fn follow_state(
     generation: Option<i64>,
 ) {
     let state = status.state.unwrap_or(OccurrenceState::Pending);
-    let reason = status.reason.clone().unwrap_or_default();
-    let message = status.message.clone().unwrap_or_default();
-    let running = matches!(state, OccurrenceState::Running);
-    let unresolved = state == OccurrenceState::Unresolved;
-    let ever = status.conditions.iter().any(|condition| condition.r#type == UNRESOLVED);
-    let mut set = |r#type: &str, holds: bool| {
-        set_condition(
-            &mut status.conditions,
-            condition(r#type, holds, &reason, &message, now, generation),
-        );
-    };
-    set(RUNNING, running);
-    set(FINISHED, state.is_terminal());
-    if unresolved || ever {
-        set(UNRESOLVED, unresolved);
-    }
-    if state.is_terminal() {
-        // Exactly one of the two, so that `kubectl wait` on either never hangs.
-        let ended_well = state == OccurrenceState::Succeeded;
-        set(if ended_well { COMPLETE } else { FAILED }, true);
-    }
+    let reason = status.reason.as_deref().unwrap_or_default();
+    let message = status.message.as_deref().unwrap_or_default();
+    runs::conditions::follow_phase(
+        &mut status.conditions,
+        phase(state),
+        (RUNNING, state == OccurrenceState::Running),
+        (reason, message),
+        now,
+        generation,
+    );
 }
 
 /// Since when nobody has known how the run of an occurrence ended, if so.
 pub fn unresolved_since(status: &MaintenanceOccurrenceStatus) -> Option<Timestamp> {
-    let conditions = status.conditions.iter();
-    conditions
-        .filter(|c| c.r#type == UNRESOLVED && c.status == ConditionStatus::True)
-        .map(|c| c.last_transition_time.0)
-        .next()
+    runs::conditions::unresolved_since(&status.conditions)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::ConditionStatus;
 
     #[test]
     fn every_end_has_exactly_one_of_complete_and_failed() {

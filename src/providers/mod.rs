@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::{
-    api::{ActionClass, PodRef, ResultValue, RunSpec},
+    api::{ActionClass, Artifact, PodRef, ResultValue, RunSpec},
     time::IntendedTime,
 };
 
@@ -19,6 +19,9 @@ pub mod job;
 pub mod simulated;
 
 pub use dispatch::Providers;
+
+/// Longest address of an artifact, in characters: the bound of `status.artifact.uri`.
+pub const MAX_ARTIFACT_URI_CHARS: usize = 2048;
 
 /// The object a run belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,6 +36,15 @@ pub struct Parent {
     pub name: String,
     /// Uid.
     pub uid: String,
+}
+
+/// Whose report a run is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfQueue {
+    /// Name of the queue that admitted it.
+    pub name: String,
+    /// Its tenant.
+    pub tenant: String,
 }
 
 /// Everything a provider needs to know a run.
@@ -50,6 +62,8 @@ pub struct RunRequest {
     pub request_id: String,
     /// The intended instant, if the work has one.
     pub intended_time: Option<IntendedTime>,
+    /// The queue and the tenant, if it is a report.
+    pub queue: Option<OfQueue>,
     /// Epoch of the present term.
     pub epoch: i64,
     /// The effective class, the default of the parent's kind filled in.
@@ -170,6 +184,32 @@ pub struct Waiting {
     pub class: FailureClass,
 }
 
+/// What a run that succeeded says that it delivered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Delivered {
+    /// No artifact.
+    #[default]
+    Nothing,
+    /// This one.
+    Artifact(Artifact),
+    /// Something that cannot be read: there may be an artifact, and nobody knows which.
+    Unreadable,
+}
+
+impl Delivered {
+    /// An artifact, if it is one that a status can hold.
+    pub fn artifact(artifact: Artifact) -> Self {
+        let uri = (1..=MAX_ARTIFACT_URI_CHARS).contains(&artifact.uri.chars().count());
+        let hex = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+        let sha256 = artifact.sha256.len() == 64 && artifact.sha256.bytes().all(hex);
+        if uri && sha256 && artifact.size_bytes >= 0 {
+            Self::Artifact(artifact)
+        } else {
+            Self::Unreadable
+        }
+    }
+}
+
 /// What the provider knows of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunStatus {
@@ -199,6 +239,8 @@ pub enum RunStatus {
         result: Option<BTreeMap<String, ResultValue>>,
         /// Whether a result was expected and could not be read.
         result_lost: bool,
+        /// What it delivered.
+        artifact: Delivered,
     },
     /// It ended with failure and can no longer act.
     Failed {

@@ -12,8 +12,8 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    CancelStep, Committed, FailureClass, Orphan, Orphans, Prepared, ProviderError, RunRequest,
-    RunStatus,
+    CancelStep, Committed, Delivered, FailureClass, Orphan, Orphans, Prepared, ProviderError,
+    RunRequest, RunStatus,
 };
 use crate::{
     api::{ActionClass, SimulatedOutcome, SimulatedRun},
@@ -187,6 +187,7 @@ impl Run {
                 completed,
                 result: self.spec.result.clone(),
                 result_lost: false,
+                artifact: Delivered::Nothing,
             },
             SimulatedOutcome::Failed => {
                 let reason = self.spec.reason.clone().unwrap_or_else(|| "Simulated".to_owned());
@@ -371,6 +372,7 @@ mod tests {
                 completed: Some("2026-11-29T02:00:30Z".parse().unwrap()),
                 result: Some(BTreeMap::from([("rows".into(), ResultValue::Integer(3))])),
                 result_lost: false,
+                artifact: Delivered::Nothing,
             }
         );
     }

@@ -15,17 +15,22 @@
 //! | [`ledger`] | the ledger in memory: open, settle, close; made again from runs that were found |
 //! | [`admission`] | who is next, and why a job is not |
 //! | [`limits`] | which new jobs are accepted, and when a rejected one may try again |
+//! | [`job`] | what one report job does next: its states, its place, its attempts |
 //! | [`drain`] | when the queue is empty, when a job starts |
 //!
 //! Times are whole milliseconds, costs are slot-milliseconds: one slot for so long.
 
 pub mod admission;
 pub mod budget;
+pub mod controller;
 pub mod drain;
+pub mod facts;
 pub mod fairness;
+pub mod job;
 pub mod ledger;
 pub mod limits;
 mod name;
+pub mod queue;
 pub mod rules;
 #[cfg(test)]
 mod tests;

@@ -25,11 +25,17 @@ pub enum Kind {
     MaintenanceOccurrence,
     /// punctual.dev/v1alpha1
     RecoveryTrace,
+    /// punctual.dev/v1alpha1
+    ReportQueue,
+    /// punctual.dev/v1alpha1
+    ReportJob,
+    /// punctual.dev/v1alpha1
+    ReportSchedule,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::Lease,
         Self::CustomResourceDefinition,
         Self::Event,
@@ -40,6 +46,9 @@ impl Kind {
         Self::MaintenanceSchedule,
         Self::MaintenanceOccurrence,
         Self::RecoveryTrace,
+        Self::ReportQueue,
+        Self::ReportJob,
+        Self::ReportSchedule,
     ];
 
     /// API group; empty for the core group.
@@ -50,18 +59,24 @@ impl Kind {
             Self::Event => "events.k8s.io",
             Self::Namespace | Self::Node | Self::Pod => "",
             Self::Job => "batch",
-            Self::MaintenanceSchedule | Self::MaintenanceOccurrence | Self::RecoveryTrace => {
-                crate::api::GROUP
-            }
+            Self::MaintenanceSchedule
+            | Self::MaintenanceOccurrence
+            | Self::RecoveryTrace
+            | Self::ReportQueue
+            | Self::ReportJob
+            | Self::ReportSchedule => crate::api::GROUP,
         }
     }
 
     /// Served version.
     pub const fn version(self) -> &'static str {
         match self {
-            Self::MaintenanceSchedule | Self::MaintenanceOccurrence | Self::RecoveryTrace => {
-                crate::api::VERSION
-            }
+            Self::MaintenanceSchedule
+            | Self::MaintenanceOccurrence
+            | Self::RecoveryTrace
+            | Self::ReportQueue
+            | Self::ReportJob
+            | Self::ReportSchedule => crate::api::VERSION,
             _ => "v1",
         }
     }
@@ -79,6 +94,9 @@ impl Kind {
             Self::MaintenanceSchedule => "MaintenanceSchedule",
             Self::MaintenanceOccurrence => "MaintenanceOccurrence",
             Self::RecoveryTrace => "RecoveryTrace",
+            Self::ReportQueue => "ReportQueue",
+            Self::ReportJob => "ReportJob",
+            Self::ReportSchedule => "ReportSchedule",
         }
     }
 
@@ -95,6 +113,9 @@ impl Kind {
             Self::MaintenanceSchedule => "maintenanceschedules",
             Self::MaintenanceOccurrence => "maintenanceoccurrences",
             Self::RecoveryTrace => "recoverytraces",
+            Self::ReportQueue => "reportqueues",
+            Self::ReportJob => "reportjobs",
+            Self::ReportSchedule => "reportschedules",
         }
     }
 
@@ -111,6 +132,9 @@ impl Kind {
             Self::MaintenanceSchedule => "msched",
             Self::MaintenanceOccurrence => "mocc",
             Self::RecoveryTrace => "rtrace",
+            Self::ReportQueue => "rqueue",
+            Self::ReportJob => "rjob",
+            Self::ReportSchedule => "rsched",
         }
     }
 

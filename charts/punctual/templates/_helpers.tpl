@@ -55,7 +55,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 
 {{/* What the operator may do in each namespace it works in. One list, used by the ClusterRole or by the Roles. */}}
 {{- define "punctual.workRules" -}}
-# Jobs run the occurrences: created suspended, released by a patch with a resourceVersion, deleted to cancel.
+# Jobs run occurrences and reports: created suspended, released by a patch with a resourceVersion, deleted to cancel.
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [create, delete, get, list, patch, watch]
@@ -67,16 +67,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch]
-# Occurrences are created for due instants and deleted by retention. Their spec is never changed.
+# Occurrences and report jobs are created for due instants and deleted by retention. Their spec is never changed.
 - apiGroups: [punctual.dev]
-  resources: [maintenanceoccurrences]
+  resources: [maintenanceoccurrences, reportjobs]
   verbs: [create, delete, get, list, watch]
 # Every decision is one conditional write of a status.
 - apiGroups: [punctual.dev]
-  resources: [maintenanceoccurrences/status, maintenanceschedules/status]
+  resources: [maintenanceoccurrences/status, maintenanceschedules/status, reportjobs/status, reportqueues/status, reportschedules/status]
   verbs: [update]
-# Schedules belong to their users: they are only read.
+# Schedules and queues belong to their users: they are only read.
 - apiGroups: [punctual.dev]
-  resources: [maintenanceschedules]
+  resources: [maintenanceschedules, reportqueues, reportschedules]
   verbs: [get, list, watch]
 {{- end -}}

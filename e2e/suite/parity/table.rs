@@ -11,6 +11,7 @@ mod built_in;
 mod custom;
 mod occurrences;
 mod reads;
+mod reports;
 
 pub const JSON: &str = "application/json";
 pub const MERGE: &str = "application/merge-patch+json";
@@ -18,6 +19,9 @@ pub const MERGE: &str = "application/merge-patch+json";
 pub const SCHEDULES: &str = "/apis/punctual.dev/v1alpha1/namespaces/{ns}/maintenanceschedules";
 pub const OCCURRENCES: &str = "/apis/punctual.dev/v1alpha1/namespaces/{ns}/maintenanceoccurrences";
 pub const TRACES: &str = "/apis/punctual.dev/v1alpha1/namespaces/{ns}/recoverytraces";
+pub const REPORT_QUEUES: &str = "/apis/punctual.dev/v1alpha1/namespaces/{ns}/reportqueues";
+pub const REPORT_JOBS: &str = "/apis/punctual.dev/v1alpha1/namespaces/{ns}/reportjobs";
+pub const REPORT_SCHEDULES: &str = "/apis/punctual.dev/v1alpha1/namespaces/{ns}/reportschedules";
 pub const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases";
 pub const JOBS: &str = "/apis/batch/v1/namespaces/{ns}/jobs";
 pub const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/{ns}/events";
@@ -97,10 +101,10 @@ impl Step {
 
     /// Whether it is about a whole kind.
     pub fn is_collection(&self) -> bool {
-        let plurals =
-            [SCHEDULES, OCCURRENCES, TRACES, LEASES, JOBS, EVENTS, PODS, NODES, NAMESPACES, CRDS];
+        let ours = [SCHEDULES, OCCURRENCES, TRACES, REPORT_QUEUES, REPORT_JOBS, REPORT_SCHEDULES];
+        let others = [LEASES, JOBS, EVENTS, PODS, NODES, NAMESPACES, CRDS];
         let plural = self.path.rsplit('/').next().unwrap_or_default();
-        plurals.iter().any(|known| known.ends_with(&format!("/{plural}")))
+        ours.iter().chain(&others).any(|known| known.ends_with(&format!("/{plural}")))
     }
 }
 
@@ -143,7 +147,8 @@ fn with<const N: usize>(base: &Value, changes: [(&str, Value); N]) -> Value {
 
 /// The operations in the order in which they are played.
 pub fn table() -> Vec<Step> {
-    [custom::steps(), occurrences::steps(), built_in::steps(), reads::steps()].concat()
+    [custom::steps(), occurrences::steps(), reports::steps(), built_in::steps(), reads::steps()]
+        .concat()
 }
 
 /// Metadata that name one version of one object.

@@ -37,7 +37,7 @@ fn compiled(kind: &str) -> Rc<CompiledSchema> {
 }
 
 /// Messages of the rules that refuse `new` (in place of `old`).
-fn refusals(kind: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
+pub(super) fn refusals(kind: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
     match validate_compiled(&compiled(kind), new, old) {
         Ok(()) => Vec::new(),
         Err(errors) => errors.into_vec().into_iter().map(|error| error.message).collect(),
@@ -45,17 +45,17 @@ fn refusals(kind: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
 }
 
 #[track_caller]
-fn accepted(kind: &str, new: &Value, old: Option<&Value>) {
+pub(super) fn accepted(kind: &str, new: &Value, old: Option<&Value>) {
     assert_eq!(refusals(kind, new, old), [""; 0], "{new}");
 }
 
 #[track_caller]
-fn refused(kind: &str, new: &Value, old: Option<&Value>, messages: &[&str]) {
+pub(super) fn refused(kind: &str, new: &Value, old: Option<&Value>, messages: &[&str]) {
     assert_eq!(refusals(kind, new, old), messages, "{new}");
 }
 
 /// `base` with the value at a JSON pointer replaced, added, or (for null) removed.
-fn with(base: &Value, pointer: &str, value: Value) -> Value {
+pub(super) fn with(base: &Value, pointer: &str, value: Value) -> Value {
     let mut changed = base.clone();
     let (parent, key) = pointer.rsplit_once('/').unwrap();
     let map = changed.pointer_mut(parent).unwrap().as_object_mut().unwrap();

@@ -1,12 +1,14 @@
 //! What the schemas look like: bounds, formats, words, sizes, promised fields.
 
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
     super::{
         FENCE_RULE, MAX_CLAIMS, MAX_LEASE_NAME, MAX_MESSAGE_CHARS, MAX_PARAMETERS,
-        MAX_REASON_CHARS, MAX_SKIPPED_RANGES, MAX_TRACE_ITEMS, MAX_TRACE_PAUSED,
-        MaintenanceOccurrence, MaintenanceSchedule, crds,
+        MAX_REASON_CHARS, MAX_SKIPPED_RANGES, MAX_SLOTS, MAX_TAGS, MAX_TENANT_CHARS,
+        MAX_TENANT_RULES, MAX_TRACE_ITEMS, MAX_TRACE_PAUSED, MAX_WEIGHT, MaintenanceOccurrence,
+        MaintenanceSchedule, ReportJob, ReportQueue, ReportSchedule, crds,
     },
     schema, walk,
 };
@@ -104,6 +106,21 @@ fn bounds_are_the_constants_of_the_code() {
     let status = &schedule["properties"]["status"]["properties"];
     assert_eq!(status["claimed"]["maxItems"], json!(MAX_CLAIMS));
     assert_eq!(status["skipped"]["maxItems"], json!(MAX_SKIPPED_RANGES));
+    let queue = schema("ReportQueue");
+    let (spec, status) = (&queue["properties"]["spec"], &queue["properties"]["status"]);
+    let ledger = &status["properties"]["ledger"]["properties"];
+    assert_eq!(ledger["entries"]["maxItems"], json!(MAX_SLOTS));
+    assert_eq!(ledger["tags"]["maxItems"], json!(MAX_TAGS));
+    assert_eq!(spec["properties"]["slots"]["maximum"], json!(f64::from(MAX_SLOTS)));
+    let tenants = &spec["properties"]["tenants"];
+    assert_eq!(tenants["maxItems"], json!(MAX_TENANT_RULES));
+    let tenant = &tenants["items"]["properties"];
+    assert_eq!(tenant["name"]["maxLength"], json!(MAX_TENANT_CHARS));
+    assert_eq!(tenant["weight"]["maximum"], json!(f64::from(MAX_WEIGHT)));
+    let job = schema("ReportJob");
+    let job = &job["properties"]["spec"]["properties"];
+    assert_eq!(job["tenant"]["maxLength"], json!(MAX_TENANT_CHARS));
+    assert_eq!(job["tenant"]["pattern"], tenant["name"]["pattern"]);
     let trace = schema("RecoveryTrace");
     let status = &trace["properties"]["status"]["properties"];
     assert_eq!(status["items"]["maxItems"], json!(MAX_TRACE_ITEMS));
@@ -261,6 +278,45 @@ fn the_promised_fields_exist() {
              attempts.[].stopRequestedTime attempts.[].outcome attempts.[].reason result.{} run.job.template \
              latenessSeconds fence.epoch fence.nonce conditions.[].type observedGeneration",
         ),
+        (
+            "ReportQueue",
+            "spec: slots limits.queued limits.queuedPerTenant tenants.[].name tenants.[].weight \
+             tenants.[].maxRunning retries.enabled retries.budgetPercent admission admissionReason \
+             admissionUntilTime runTemplate.job.template allowOwnRun retention.successfulSeconds \
+             retention.failedSeconds abandon.[].uid abandon.[].reason",
+        ),
+        (
+            "ReportQueue",
+            "status: slotsUsed waiting tenantsWaiting admissions reason ledger.entries.[].job \
+             ledger.entries.[].uid ledger.entries.[].tenant ledger.entries.[].attempt \
+             ledger.entries.[].runKey ledger.entries.[].actionClass ledger.entries.[].http.url \
+             ledger.entries.[].charge ledger.entries.[].retry ledger.entries.[].admittedTime \
+             drain.jobs drain.slotSeconds drain.aboutTime drain.atMostTime fence.epoch fence.nonce \
+             conditions.[].type observedGeneration",
+        ),
+        (
+            "ReportJob",
+            "spec: queueName tenant priority parameters.{} estimateSeconds queueDeadlineSeconds \
+             artifact run.job.template cancel resolution.attempt scheduleName intendedTime scheduleUID",
+        ),
+        (
+            "ReportJob",
+            "status: state reason message id position estimatedStartTime retryAfterTime \
+             nextAttemptTime attempts.[].number attempts.[].runKey artifact.uri artifact.sha256 \
+             artifact.sizeBytes artifact.attempt artifact.acceptedTime result.{} run.job.template \
+             fence.epoch fence.nonce conditions.[].type observedGeneration",
+        ),
+        (
+            "ReportSchedule",
+            "spec: schedule timeZone dstPolicy anchor suspend suspendReason suspendUntilTime \
+             startingDeadlineSeconds missedRuns.policy missedRuns.limit spread.windowSeconds \
+             retention.successful retention.failed retention.maxAgeDays abandon.[].uid \
+             jobTemplate.metadata.labels.{} jobTemplate.metadata.annotations.{} \
+             jobTemplate.spec.queueName jobTemplate.spec.tenant jobTemplate.spec.priority \
+             jobTemplate.spec.parameters.{} jobTemplate.spec.estimateSeconds \
+             jobTemplate.spec.queueDeadlineSeconds jobTemplate.spec.artifact \
+             jobTemplate.spec.run.job.template",
+        ),
         ("RecoveryTrace", "spec: leaseName epoch holder formerHolder gained"),
         (
             "RecoveryTrace",
@@ -280,6 +336,11 @@ fn the_promised_fields_exist() {
     }
 }
 
+/// An object as the code writes it after it read it.
+fn read_back<K: Serialize + DeserializeOwned>(object: Value) -> Value {
+    serde_json::to_value(serde_json::from_value::<K>(object).unwrap()).unwrap()
+}
+
 #[test]
 fn defaults_of_the_schema_are_defaults_of_the_code() {
     let schedule = json!({
@@ -291,11 +352,20 @@ fn defaults_of_the_schema_are_defaults_of_the_code() {
         "metadata": {"name": "n-202611290200"},
         "spec": {"scheduleName": "n", "intendedTime": "2026-11-29T02:00:00Z"},
     });
+    let of = |kind: &str, spec: Value| {
+        let version = "punctual.dev/v1alpha1";
+        json!({"apiVersion": version, "kind": kind, "metadata": {"name": "n"}, "spec": spec})
+    };
+    let queue = of("ReportQueue", json!({"slots": 1}));
+    let job = of("ReportJob", json!({"queueName": "q", "tenant": "t"}));
+    let template = json!({"spec": {"queueName": "q", "tenant": "t"}});
+    let reports = of("ReportSchedule", json!({"schedule": "@daily", "jobTemplate": template}));
     let read = [
-        serde_json::to_value(serde_json::from_value::<MaintenanceSchedule>(schedule).unwrap())
-            .unwrap(),
-        serde_json::to_value(serde_json::from_value::<MaintenanceOccurrence>(occurrence).unwrap())
-            .unwrap(),
+        read_back::<MaintenanceSchedule>(schedule),
+        read_back::<MaintenanceOccurrence>(occurrence),
+        read_back::<ReportQueue>(queue),
+        read_back::<ReportJob>(job),
+        read_back::<ReportSchedule>(reports),
     ];
     let mut seen = 0;
     for object in read {
@@ -308,14 +378,23 @@ fn defaults_of_the_schema_are_defaults_of_the_code() {
             seen += 1;
         });
     }
-    assert!(seen >= 12, "only {seen} defaults were compared");
+    assert!(seen >= 30, "only {seen} defaults were compared");
 }
 
 #[test]
 fn the_schema_declares_no_default_within_a_run() {
+    const TEMPLATE_RUN: &str = "/properties/jobTemplate/properties/spec/properties/run";
+    let mut seen = 0;
     for kind in kinds() {
         let schema = schema(&kind);
-        let run = &schema["properties"]["spec"]["properties"]["run"];
-        walk(run, "run", &mut |path, node| assert!(node.get("default").is_none(), "{kind} {path}"));
+        let spec = &schema["properties"]["spec"];
+        for run in ["/properties/run", "/properties/runTemplate", TEMPLATE_RUN] {
+            let Some(run) = spec.pointer(run) else { continue };
+            walk(run, "run", &mut |path, node| {
+                assert!(node.get("default").is_none(), "{kind} {path}");
+            });
+            seen += 1;
+        }
     }
+    assert_eq!(seen, 5, "schedules, occurrences, queues, jobs, schedules of reports");
 }

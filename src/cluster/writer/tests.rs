@@ -2,12 +2,15 @@ use std::sync::Arc;
 
 use http::Method;
 use k8s_openapi::api::batch::v1::Job;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    api::{MaintenanceOccurrence, MaintenanceSchedule, MaintenanceScheduleStatus, ScheduleState},
-    authority::{Gate, Term},
+    api::{
+        MaintenanceOccurrence, MaintenanceSchedule, MaintenanceScheduleStatus, ReportJob,
+        ReportQueue, ReportSchedule, ScheduleState,
+    },
+    authority::{Fenced, Gate, Term},
     cluster::{
         Clients,
         fake::{FakeApi, Fault},
@@ -98,6 +101,37 @@ fn job(name: &str) -> Job {
         "spec": {"suspend": true, "template": {"spec": {"containers": [], "restartPolicy": "Never"}}},
     }))
     .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_seal_of_each_kind_is_followed_by_a_trial_of_its_own() {
+    async fn seals<K: Object + Fenced>(scene: &Scene, plural: &str, spec: Value) {
+        let path = format!("/apis/punctual.dev/v1alpha1/namespaces/shop/{plural}");
+        let name = json!({"name": "a"});
+        let (version, kind) = (K::api_version(&()), K::kind(&()));
+        scene.fake.put(
+            &path,
+            json!({"apiVersion": version, "kind": kind, "metadata": name, "spec": spec}),
+        );
+        let before = scene.fake.log().len();
+        let read: K =
+            scene.clients.reader().get(&ObjectKey::new("shop", "a")).await.unwrap().unwrap();
+        let mut next = read.clone();
+        next.set_fence(term(50).fence());
+        scene.writer.write_status(&scene.permit(), &read, next).await.unwrap();
+        let log = scene.fake.log().split_off(before);
+        let writes = log.iter().filter(|entry| entry.method == Method::PUT);
+        let epochs: Vec<_> = writes
+            .map(|put| (&put.body["status"]["fence"]["epoch"], put.query.contains("dryRun")))
+            .collect();
+        assert_eq!(epochs, [(&json!(50), false), (&json!(49), true)], "{kind}");
+    }
+    let scene = Scene::new();
+    let job = json!({"queueName": "q", "tenant": "t"});
+    seals::<ReportQueue>(&scene, "reportqueues", json!({"slots": 1})).await;
+    seals::<ReportJob>(&scene, "reportjobs", job.clone()).await;
+    let schedule = json!({"schedule": "@daily", "jobTemplate": {"spec": job}});
+    seals::<ReportSchedule>(&scene, "reportschedules", schedule).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,21 +3,22 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use kube::{Resource as _, ResourceExt as _};
+use kube::ResourceExt as _;
 
-use super::{Controller, Key, MAX_ROUNDS, PassError};
+use super::{Controller, Key};
 use crate::{
     api::{MaintenanceOccurrence, MaintenanceOccurrenceStatus, MaintenanceSchedule, RunSpec},
     authority::{Fenced as _, NotLeading, Permit, Sealed},
     cluster::{Lookup, ObjectKey},
-    identity::maintenance_attempt_name,
     maintenance::{
         Note,
-        occurrence::{self, Decision, Snapshot, Standing, Step, standing::standing, work_id},
+        occurrence::{self, Decision, Snapshot, Standing, Step, standing::standing},
         retention::orphan_until,
         schedule::is_terminal,
     },
-    providers::{CancelStep, Committed, Parent, Prepared, ProviderError, RunRequest, RunStatus},
+    providers::{Committed, RunRequest},
+    reconcile::{MAX_ROUNDS, PassError},
+    runs::hands::{self, AttemptOf, Hands},
 };
 
 /// When a record is looked at again that is old by a clock that is not trusted.
@@ -31,7 +32,7 @@ impl Controller {
         &self,
         key: &ObjectKey,
     ) -> Result<Option<Timestamp>, PassError> {
-        let permit = self.permit()?;
+        let permit = self.deps.permit()?;
         let occurrence = match self.occurrences.lookup(key) {
             Lookup::Found(occurrence) => occurrence,
             Lookup::Unreadable(error) => {
@@ -39,9 +40,7 @@ impl Controller {
                 return Ok(None);
             }
             Lookup::Absent => {
-                let mut memory = self.memory();
-                memory.unreachable.remove(key);
-                memory.told.remove(key);
+                self.memory().runs.forget(key);
                 return Ok(None);
             }
         };
@@ -49,7 +48,7 @@ impl Controller {
             self.queue.add(orphan_key(&occurrence));
             return Ok(None);
         }
-        if !self.may_write(&permit, KIND, &occurrence.metadata, occurrence.fence()).await? {
+        if !self.deps.may_write(&permit, KIND, &occurrence.metadata, occurrence.fence()).await? {
             let uid = occurrence.metadata.uid.as_deref();
             self.deps.recovery.left_alone(uid, "ForeignFence", "it carries a foreign fence");
             return Ok(None);
@@ -67,7 +66,7 @@ impl Controller {
             answer: None,
             unreachable_since: None,
             cancelled: false,
-            told: self.memory().told.get(key).copied(),
+            told: self.memory().runs.told(key),
             trust_clock: (self.deps.may_create)().is_ok(),
             fence: permit.term().fence(),
         };
@@ -84,7 +83,8 @@ impl Controller {
                 }
                 return Ok(wake_at);
             }
-            self.take_step(key, step, &mut snapshot, schedule.as_ref(), &permit).await?;
+            // Boxed, because the state of whatever a provider does is large.
+            Box::pin(self.take_step(key, step, &mut snapshot, schedule.as_ref(), &permit)).await?;
             self.note_occurrence(key, &mut snapshot, &notes);
         }
         Err(PassError::Restless)
@@ -93,12 +93,12 @@ impl Controller {
     /// Tells people; what is ignored in the spec is told once for each change of it.
     fn note_occurrence(&self, key: &ObjectKey, snapshot: &mut Snapshot, notes: &[Note]) {
         let meta = &snapshot.occurrence.metadata;
-        self.note(KIND, key, meta.uid.as_deref(), notes);
+        self.deps.note(KIND, key, meta.uid.as_deref(), notes);
         if let Some(generation) = meta.generation
             && notes.iter().any(occurrence::is_about_ignored)
         {
             snapshot.told = Some(generation);
-            self.memory().told.insert(key.clone(), generation);
+            self.memory().runs.tell(key, generation);
         }
     }
 
@@ -183,13 +183,13 @@ impl Controller {
             Step::Write(status) => self.write_occurrence(key, *status, snapshot, permit).await?,
             Step::Prepare { attempt, run } => {
                 let request = run_request(&snapshot.occurrence, attempt, *run, permit);
+                let hands = self.hands(permit);
                 let answer = if let Some(schedule) = schedule {
-                    self.deps.providers.prepare(schedule, &request).await
+                    hands.prepare(schedule, &request).await
                 } else {
-                    let occurrence = sealed(permit, &snapshot.occurrence)?;
-                    self.deps.providers.prepare(&occurrence, &request).await
+                    hands.prepare(&sealed(permit, &snapshot.occurrence)?, &request).await
                 };
-                snapshot.prepared = Some(prepared(answer)?);
+                snapshot.prepared = Some(answer?);
             }
             Step::Release { attempt } => self.release(key, attempt, snapshot, permit).await?,
             Step::Ask { attempt } => self.ask(key, attempt, snapshot, permit).await?,
@@ -198,6 +198,10 @@ impl Controller {
             }
         }
         Ok(())
+    }
+
+    fn hands<'a>(&'a self, permit: &'a Permit) -> Hands<'a> {
+        Hands { providers: &self.deps.providers, recovery: &self.deps.recovery, permit }
     }
 
     async fn write_occurrence(
@@ -214,7 +218,7 @@ impl Controller {
             Ok(sealed) => sealed,
             Err(error) => {
                 self.refresh_occurrence(key).await;
-                return Err(Self::after_write_error(error));
+                return Err(error.into());
             }
         };
         let stored = sealed.into_inner();
@@ -253,14 +257,7 @@ impl Controller {
         sealed(permit, &snapshot.occurrence)?;
         let request = committed_request(&snapshot.occurrence, attempt, permit);
         let committed = committed(&snapshot.occurrence);
-        match self.deps.providers.cancel(permit, &request, &committed, recorded).await {
-            Ok(CancelStep::Asked) | Err(ProviderError::Conflict(_)) => {}
-            Ok(CancelStep::Waits { message }) => tracing::debug!(%key, message, "cancel waits"),
-            Err(ProviderError::NotLeading) => return Err(NotLeading.into()),
-            Err(ProviderError::Unreachable(why)) => {
-                tracing::debug!(%key, why, "cancel not confirmed");
-            }
-        }
+        self.hands(permit).cancel(key, &request, &committed, recorded).await?;
         snapshot.cancelled = true;
         snapshot.answer = None;
         Ok(())
@@ -277,22 +274,18 @@ impl Controller {
         let request = committed_request(&snapshot.occurrence, attempt, permit);
         let committed = committed(&snapshot.occurrence);
         let handle = committed.handle.unwrap_or_default();
-        match self.deps.providers.release(&sealed, &request, &handle).await {
-            Ok(()) => {
-                let planned = snapshot.occurrence.spec.schedule_uid.is_some();
-                if planned && attempt == 1 {
-                    let intended = snapshot.occurrence.spec.intended_time.timestamp();
-                    let late = self.deps.wall.now().duration_since(intended);
-                    self.deps.metrics.released(Duration::try_from(late).unwrap_or(Duration::ZERO));
-                }
-                let note = Note::normal("Released", format!("attempt {attempt} was released"));
-                self.note(KIND, key, snapshot.occurrence.metadata.uid.as_deref(), &[note]);
-                snapshot.answer = Some(Ok(RunStatus::Released { pod: None, waiting: None }));
+        let answer = self.hands(permit).release(&sealed, &request, &handle).await?;
+        if answer.is_ok() {
+            let planned = snapshot.occurrence.spec.schedule_uid.is_some();
+            if planned && attempt == 1 {
+                let intended = snapshot.occurrence.spec.intended_time.timestamp();
+                let late = self.deps.wall.now().duration_since(intended);
+                self.deps.metrics.released(Duration::try_from(late).unwrap_or(Duration::ZERO));
             }
-            Err(ProviderError::NotLeading) => return Err(NotLeading.into()),
-            // Looked at again: the release may have happened, or the thing changed meanwhile.
-            Err(error) => snapshot.answer = Some(Err(error)),
+            let note = Note::normal("Released", format!("attempt {attempt} was released"));
+            self.deps.note(KIND, key, snapshot.occurrence.metadata.uid.as_deref(), &[note]);
         }
+        snapshot.answer = Some(answer);
         Ok(())
     }
 
@@ -305,31 +298,12 @@ impl Controller {
     ) -> Result<(), PassError> {
         let request = committed_request(&snapshot.occurrence, attempt, permit);
         let committed = committed(&snapshot.occurrence);
-        let answer = self.deps.providers.status(&request, &committed).await;
-        self.deps.recovery.answered(snapshot.occurrence.metadata.uid.as_deref(), &answer);
-        match &answer {
-            Err(ProviderError::NotLeading) => return Err(NotLeading.into()),
-            Err(ProviderError::Unreachable(_)) => {
-                let now = self.deps.wall.now();
-                snapshot.unreachable_since =
-                    Some(*self.memory().unreachable.entry(key.clone()).or_insert(now));
-            }
-            Err(ProviderError::Conflict(_)) | Ok(_) => {
-                self.memory().unreachable.remove(key);
-                snapshot.unreachable_since = None;
-            }
-        }
+        let uid = snapshot.occurrence.metadata.uid.as_deref();
+        let answer = self.hands(permit).ask(uid, &request, &committed).await?;
+        let now = || self.deps.wall.now();
+        snapshot.unreachable_since = self.memory().runs.learn(key, &answer, now);
         snapshot.answer = Some(answer);
         Ok(())
-    }
-}
-
-/// A provider that does not answer prepares nothing for now.
-fn prepared(answer: Result<Prepared, ProviderError>) -> Result<Prepared, PassError> {
-    match answer {
-        Ok(prepared) => Ok(prepared),
-        Err(ProviderError::NotLeading) => Err(NotLeading.into()),
-        Err(error) => Ok(Prepared::NotYet { message: error.to_string() }),
     }
 }
 
@@ -358,14 +332,7 @@ fn committed(occurrence: &MaintenanceOccurrence) -> Committed {
 
 /// What is recorded of all attempts, oldest first.
 pub(super) fn all_committed(occurrence: &MaintenanceOccurrence) -> Vec<Committed> {
-    let attempts = occurrence.status.iter().flat_map(|status| &status.attempts);
-    attempts
-        .map(|attempt| Committed {
-            handle: attempt.handle.clone(),
-            pod: attempt.pod.clone(),
-            stop_requested: attempt.stop_requested_time.map(|t| t.0),
-        })
-        .collect()
+    occurrence.status.as_ref().map(|s| hands::committed(&s.attempts)).unwrap_or_default()
 }
 
 /// The request of a committed attempt: its run is the one that was sealed.
@@ -384,23 +351,12 @@ fn run_request(
     run: RunSpec,
     permit: &Permit,
 ) -> RunRequest {
-    let work = work_id(occurrence);
-    let name = occurrence.name_any();
-    RunRequest {
-        parent: Parent {
-            api_version: MaintenanceOccurrence::api_version(&()).into_owned(),
-            kind: KIND.to_owned(),
-            namespace: occurrence.namespace().unwrap_or_default(),
-            name: name.clone(),
-            uid: occurrence.uid().unwrap_or_default(),
-        },
-        attempt_name: maintenance_attempt_name(&name, attempt),
+    let of = AttemptOf {
+        work: &occurrence::work(occurrence),
         attempt,
-        run_key: work.maintenance_run_key(attempt),
-        request_id: work.request_id(),
-        intended_time: Some(occurrence.spec.intended_time),
-        epoch: permit.term().epoch,
         class: run.maintenance_class(),
         run,
-    }
+        intended_time: Some(occurrence.spec.intended_time),
+    };
+    hands::request(hands::parent(occurrence), of, permit)
 }

@@ -1,9 +1,15 @@
 //! Every rule of the decision, one case each. The driver applies writes as the API server would.
 
+pub(super) use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::{api::PodRef, providers::FailureClass, time::SkipReason};
+pub(super) use crate::{
+    api::{Attempt, OccurrenceState},
+    maintenance::{Note, conditions},
+    runs::MAX_DISRUPTIONS,
+};
 
 pub(super) const T: &str = "2026-11-29T02:00:00Z";
 
@@ -169,6 +175,7 @@ pub(super) fn succeeded() -> RunStatus {
         completed: None,
         result: None,
         result_lost: false,
+        artifact: crate::providers::Delivered::Nothing,
     }
 }
 

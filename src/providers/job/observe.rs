@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     api::{ActionClass, PodRef},
-    providers::{Committed, FailureClass, RunStatus},
+    providers::{Committed, Delivered, FailureClass, RunStatus},
 };
 
 /// Reason of a run that may still act because its end was not seen.
@@ -188,6 +188,7 @@ fn complete(facts: &Facts<'_>, job: &JobDigest, at: Option<Timestamp>) -> RunSta
         completed: at,
         result: None,
         result_lost: true,
+        artifact: Delivered::Unreadable,
     }
 }
 
@@ -197,6 +198,7 @@ fn succeeded(pod: &PodDigest, report: &Report, at: Option<Timestamp>) -> RunStat
         completed: pod.finished.or(at),
         result: report.result.clone(),
         result_lost: report.lost,
+        artifact: report.artifact.clone(),
     }
 }
 

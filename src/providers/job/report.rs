@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::api::{ResultValue, truncate};
+use crate::{
+    api::{Artifact, ResultValue, truncate},
+    providers::Delivered,
+};
 
 /// Longest termination message that is read, in bytes: what the kubelet keeps of one container.
 pub const MAX_MESSAGE_BYTES: usize = 4096;
@@ -24,6 +27,8 @@ pub struct Report {
     pub result: Option<BTreeMap<String, ResultValue>>,
     /// Something was there and could not be read, or it is gone: a result may be lost.
     pub lost: bool,
+    /// `artifact`.
+    pub artifact: Delivered,
     /// `retryable`, if given.
     pub retryable: Option<bool>,
     /// `reason`, if it can serve as one.
@@ -33,7 +38,7 @@ pub struct Report {
 impl Report {
     /// The report of a run whose message cannot be had any more.
     pub fn gone() -> Self {
-        Self { lost: true, ..Self::default() }
+        Self { lost: true, artifact: Delivered::Unreadable, ..Self::default() }
     }
 
     /// Reads a message. No message at all is a run that reports nothing, which is no loss; a message
@@ -57,9 +62,19 @@ impl Report {
         Self {
             result,
             lost: unreadable,
+            artifact: artifact(content.get("artifact")),
             retryable: content.get("retryable").and_then(Value::as_bool),
             reason: content.get("reason").and_then(Value::as_str).and_then(reason),
         }
+    }
+}
+
+/// Where the artifact is and how it is recognised: all three fields, or nobody knows.
+fn artifact(of: Option<&Value>) -> Delivered {
+    match of {
+        None | Some(Value::Null) => Delivered::Nothing,
+        Some(value) => serde_json::from_value::<Artifact>(value.clone())
+            .map_or(Delivered::Unreadable, Delivered::artifact),
     }
 }
 
@@ -147,6 +162,38 @@ mod tests {
         let report = Report::parse(Some(&json!({"result": many}).to_string()));
         assert_eq!(report.result.as_ref().map(BTreeMap::len), Some(MAX_RESULT_ENTRIES));
         assert_eq!(texts(&report)[31].0, "k31", "the first ones, by key");
+    }
+
+    #[test]
+    fn an_artifact_is_whole_or_unreadable() {
+        let sha256 = "a".repeat(64);
+        let whole = json!({"uri": "s3://r/1", "sha256": sha256, "sizeBytes": 7});
+        let artifact: Artifact = serde_json::from_value(whole.clone()).unwrap();
+        let mut cases = vec![
+            (json!({}), Delivered::Nothing),
+            (json!({"artifact": null}), Delivered::Nothing),
+            (json!({"artifact": whole}), Delivered::Artifact(artifact)),
+            (json!({"artifact": "s3://r/1"}), Delivered::Unreadable),
+        ];
+        for (field, value) in [
+            ("uri", json!("")),
+            ("uri", json!("x".repeat(2049))),
+            ("sha256", json!("a".repeat(63))),
+            ("sha256", json!("A".repeat(64))),
+            ("sizeBytes", json!(-1)),
+            ("sizeBytes", Value::Null),
+        ] {
+            let mut wrong = whole.clone();
+            wrong[field] = value;
+            cases.push((json!({"artifact": wrong}), Delivered::Unreadable));
+        }
+        for (message, expected) in cases {
+            let report = Report::parse(Some(&message.to_string()));
+            assert_eq!(report.artifact, expected, "{message}");
+            assert!(!report.lost, "a result is not lost with it: {message}");
+        }
+        assert_eq!(Report::gone().artifact, Delivered::Unreadable);
+        assert_eq!(Report::parse(None).artifact, Delivered::Nothing);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{
     place::Place,
     refusal::{Cause, Refusal},
+    request::Subresource,
     schema::Schema,
     validate,
 };
@@ -67,11 +68,23 @@ impl Custom {
     pub(super) fn check(
         &self,
         key: &Key,
+        part: Subresource,
         new: &Value,
         old: Option<&Value>,
         mut causes: Vec<Cause>,
     ) -> Result<(), Refusal> {
         validate::check(&self.schema, new, old, &mut causes);
+        if part == Subresource::Status {
+            causes.iter_mut().for_each(told_by_the_status);
+        }
         if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid(key, causes)) }
+    }
+}
+
+/// The status has a validator of its own, in whose sentences places begin below it.
+fn told_by_the_status(cause: &mut Cause) {
+    if let Some(below) = cause.field.strip_prefix("status.") {
+        let (whole, below) = (format!("{} in body", cause.field), format!("{below} in body"));
+        cause.message = cause.message.replace(&whole, &below);
     }
 }

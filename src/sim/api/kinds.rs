@@ -22,7 +22,15 @@ use crate::sim::{Key, Kind};
 
 /// Whether a kind is defined by a CRD.
 pub(super) const fn is_custom(kind: Kind) -> bool {
-    matches!(kind, Kind::MaintenanceSchedule | Kind::MaintenanceOccurrence | Kind::RecoveryTrace)
+    matches!(
+        kind,
+        Kind::MaintenanceSchedule
+            | Kind::MaintenanceOccurrence
+            | Kind::RecoveryTrace
+            | Kind::ReportQueue
+            | Kind::ReportJob
+            | Kind::ReportSchedule
+    )
 }
 
 /// Whether a built-in kind has a status subresource.
@@ -36,7 +44,10 @@ pub(super) const fn has_status(kind: Kind) -> bool {
         | Kind::Job
         | Kind::MaintenanceSchedule
         | Kind::MaintenanceOccurrence
-        | Kind::RecoveryTrace => true,
+        | Kind::RecoveryTrace
+        | Kind::ReportQueue
+        | Kind::ReportJob
+        | Kind::ReportSchedule => true,
     }
 }
 
@@ -90,7 +101,12 @@ pub(super) fn decode(kind: Kind, mut object: Value) -> Result<Value, Refusal> {
         Kind::Node => typed::<Node>(kind, object),
         Kind::Pod => typed::<Pod>(kind, object),
         Kind::Job => typed::<Job>(kind, object),
-        Kind::MaintenanceSchedule | Kind::MaintenanceOccurrence | Kind::RecoveryTrace => {
+        Kind::MaintenanceSchedule
+        | Kind::MaintenanceOccurrence
+        | Kind::RecoveryTrace
+        | Kind::ReportQueue
+        | Kind::ReportJob
+        | Kind::ReportSchedule => {
             let meta = object["metadata"].take();
             let meta = if meta.is_null() { json!({}) } else { meta };
             object["metadata"] = typed::<ObjectMeta>(kind, meta)?;

@@ -6,10 +6,16 @@
 
 use serde_json::Value;
 
-use crate::api::rules::{
-    CANCEL_RULE, FENCE_RULE, ID_RULE, IDENTITY_RULE, INSTANT_RULE, NAME_RULE, NO_ZONE_RULE,
-    ONE_PROVIDER_RULE, PARAMETERS_RULE, RUN_RULE, SCHEDULE_NAME_RULE, TERMINAL_RULE,
-    TRACE_FINAL_RULE, TRACE_NAME_RULE, TRACE_SPEC_RULE, TRACE_TERM_RULE,
+use crate::api::{
+    report_rules::{
+        ARTIFACT_RULE, LEDGER_RULE, QUEUE_NAME_RULE, REPORT_IDENTITY_RULE, REPORT_NAME_RULE,
+        REPORT_TERMINAL_RULE, SCHEDULED_NAME_RULE, SCHEDULED_WHOLE_RULE,
+    },
+    rules::{
+        CANCEL_RULE, FENCE_RULE, ID_RULE, IDENTITY_RULE, INSTANT_RULE, NAME_RULE, NO_ZONE_RULE,
+        ONE_PROVIDER_RULE, PARAMETERS_RULE, RUN_RULE, SCHEDULE_NAME_RULE, TERMINAL_RULE,
+        TRACE_FINAL_RULE, TRACE_NAME_RULE, TRACE_SPEC_RULE, TRACE_TERM_RULE,
+    },
 };
 
 /// Whether a rule holds for a value in place of an old one. A rule that compares with the old value
@@ -38,10 +44,10 @@ impl Twin {
 }
 
 /// Every rule.
-pub(super) const ALL: [(&str, Twin); 17] = [
+pub(super) const ALL: [(&str, Twin); 25] = [
     ("true", Twin::Of(|_| true)),
     (NAME_RULE, Twin::Of(name_is_identity)),
-    (SCHEDULE_NAME_RULE, Twin::Of(schedule_name_is_short)),
+    (SCHEDULE_NAME_RULE, Twin::Of(|object| name_has_at_most(object, 40))),
     (INSTANT_RULE, Twin::Of(instant_exists)),
     (NO_ZONE_RULE, Twin::Of(|text| !str_of(text).contains("TZ="))),
     (ONE_PROVIDER_RULE, Twin::Of(one_provider)),
@@ -56,6 +62,14 @@ pub(super) const ALL: [(&str, Twin); 17] = [
     (TRACE_SPEC_RULE, Twin::Transition(|new, old| unchanged(new, old, &["spec"]))),
     (TRACE_TERM_RULE, Twin::Of(trace_is_of_its_term)),
     (TRACE_FINAL_RULE, Twin::Transition(completed_trace_stands)),
+    (QUEUE_NAME_RULE, Twin::Of(|object| name_has_at_most(object, 63))),
+    (LEDGER_RULE, Twin::Transition(ledger_stands)),
+    (REPORT_NAME_RULE, Twin::Of(|object| name_has_at_most(object, 53))),
+    (SCHEDULED_WHOLE_RULE, Twin::Of(scheduled_is_whole)),
+    (SCHEDULED_NAME_RULE, Twin::Of(scheduled_name_is_identity)),
+    (REPORT_IDENTITY_RULE, Twin::Transition(report_stands)),
+    (ARTIFACT_RULE, Twin::Transition(artifact_stands)),
+    (REPORT_TERMINAL_RULE, Twin::Transition(report_outcome_stands)),
 ];
 
 fn str_of(value: &Value) -> &str {
@@ -78,8 +92,8 @@ fn name_is_identity(object: &Value) -> bool {
     format!("{}00Z", str_of(&object["metadata"]["name"])) == identity
 }
 
-fn schedule_name_is_short(object: &Value) -> bool {
-    str_of(&object["metadata"]["name"]).chars().count() <= 40
+fn name_has_at_most(object: &Value, most: usize) -> bool {
+    str_of(&object["metadata"]["name"]).chars().count() <= most
 }
 
 /// RFC 3339, and not in the year 0000.
@@ -142,10 +156,15 @@ fn id_stands(new: &Value, old: &Value) -> bool {
 }
 
 fn terminal_stands(new: &Value, old: &Value) -> bool {
-    let state = at(old, &["status", "state"]).map(str_of);
     let terminal = ["Succeeded", "Failed", "Cancelled", "Skipped", "Superseded"];
+    outcome_stands(new, old, &terminal, &["state", "reason", "result"])
+}
+
+/// Whether the old state is not one of these, or these fields of the status are what they were.
+fn outcome_stands(new: &Value, old: &Value, terminal: &[&str], fields: &[&str]) -> bool {
+    let state = at(old, &["status", "state"]).map(str_of);
     !state.is_some_and(|state| terminal.contains(&state))
-        || ["state", "reason", "result"].iter().all(|field| unchanged(new, old, &["status", field]))
+        || fields.iter().all(|field| unchanged(new, old, &["status", field]))
 }
 
 fn trace_name_is_term(trace: &Value) -> bool {
@@ -164,4 +183,56 @@ fn trace_is_of_its_term(trace: &Value) -> bool {
 
 fn completed_trace_stands(new: &Value, old: &Value) -> bool {
     at(old, &["status", "completionTime"]).is_none() || unchanged(new, old, &["status"])
+}
+
+fn ledger_stands(new: &Value, old: &Value) -> bool {
+    let ledger = ["status", "ledger"];
+    let Some(before) = at(old, &ledger) else { return true };
+    let Some(after) = at(new, &ledger) else { return false };
+    let taken = |ledger: &Value| ledger["entries"].as_array().map_or(0, Vec::len);
+    let slots = new["spec"]["slots"].as_u64().and_then(|slots| usize::try_from(slots).ok());
+    slots.is_some_and(|slots| taken(after) <= slots) || taken(after) <= taken(before)
+}
+
+fn scheduled_is_whole(job: &Value) -> bool {
+    let has = |field: &str| job["spec"].get(field).is_some();
+    has("scheduleName") == has("intendedTime") && has("scheduleName") == has("scheduleUID")
+}
+
+fn scheduled_name_is_identity(job: &Value) -> bool {
+    let spec = &job["spec"];
+    if spec.get("scheduleName").is_some() && spec.get("intendedTime").is_some() {
+        return name_is_identity(job);
+    }
+    let name = str_of(&job["metadata"]["name"]);
+    let end = name.len().checked_sub(13).and_then(|start| name.get(start..));
+    let digits = end.and_then(|end| end.strip_prefix('-'));
+    !digits.is_some_and(|digits| digits.bytes().all(|sign| sign.is_ascii_digit()))
+}
+
+fn report_stands(new: &Value, old: &Value) -> bool {
+    [
+        "queueName",
+        "tenant",
+        "priority",
+        "parameters",
+        "estimateSeconds",
+        "queueDeadlineSeconds",
+        "artifact",
+        "scheduleName",
+        "intendedTime",
+        "scheduleUID",
+    ]
+    .iter()
+    .all(|field| unchanged(new, old, &["spec", field]))
+}
+
+fn artifact_stands(new: &Value, old: &Value) -> bool {
+    let artifact = ["status", "artifact"];
+    at(old, &artifact).is_none_or(|before| at(new, &artifact) == Some(before))
+}
+
+fn report_outcome_stands(new: &Value, old: &Value) -> bool {
+    let terminal = ["Succeeded", "Failed", "Cancelled", "Rejected"];
+    outcome_stands(new, old, &terminal, &["state", "reason", "result", "artifact"])
 }

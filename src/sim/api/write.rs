@@ -353,7 +353,7 @@ fn check(
     mut causes: Vec<Cause>,
 ) -> Result<(), Refusal> {
     if let Some(custom) = custom {
-        return custom.check(key, new, old, causes);
+        return custom.check(key, part, new, old, causes);
     }
     causes.extend(kinds::check(key.kind, part, new, old));
     if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid(key, causes)) }

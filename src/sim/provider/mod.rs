@@ -26,7 +26,7 @@ use super::{Key, Kind, RunChange, RunEvent, world::Time};
 use crate::{
     api::{ActionClass, SimulatedOutcome, SimulatedRun},
     providers::{
-        Prepared, ProviderError, RunRequest, RunStatus,
+        Delivered, Prepared, ProviderError, RunRequest, RunStatus,
         simulated::{SimulatedService, class_of, handle_prefix},
     },
 };
@@ -375,7 +375,16 @@ fn ended_as(did: &Behaviour, started: Timestamp, completed: Timestamp) -> RunSta
             reason: did.reason.clone(),
         };
     }
-    RunStatus::Succeeded { started, completed, result: did.result.clone(), result_lost: false }
+    let artifact = did.artifact.clone().map_or(Delivered::Nothing, |artifact| {
+        serde_json::from_value(artifact).map_or(Delivered::Unreadable, Delivered::artifact)
+    });
+    RunStatus::Succeeded {
+        started,
+        completed,
+        result: did.result.clone(),
+        result_lost: false,
+        artifact,
+    }
 }
 
 impl SimulatedService for Provider {

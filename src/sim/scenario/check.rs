@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     expect::{Bounds, TraceAt, Wanted, What},
-    object::{DEFAULT_NAMESPACE, ObjectKind, ObjectRef},
+    object::{DEFAULT_NAMESPACE, ObjectRef},
     path::FieldPath,
     show_time,
 };
@@ -108,14 +108,7 @@ impl What {
 }
 
 fn get(ground: Ground<'_>, object: &ObjectRef) -> Option<Arc<Value>> {
-    ground.model.get(&object.key()?)
-}
-
-fn list(ground: Ground<'_>, kind: ObjectKind) -> Vec<Arc<Value>> {
-    match kind {
-        ObjectKind::Served(kind) => ground.model.list(kind),
-        ObjectKind::Later(_) => Vec::new(),
-    }
+    ground.model.get(&object.key())
 }
 
 /// A value in a sentence: text as it is, anything else as JSON.
@@ -161,7 +154,7 @@ fn judge_object(
 ) -> Verdict {
     let Some(found) = get(ground, object) else {
         let wanted = state.map(|state| format!(" in state {state}")).unwrap_or_default();
-        let others = list(ground, object.kind);
+        let others = ground.model.list(object.kind);
         let others = match names(others.iter().map(AsRef::as_ref)) {
             names if names.is_empty() => format!("there is no {} at all", object.kind.short()),
             names => format!("it is not there; there are {names}"),
@@ -251,8 +244,8 @@ impl Wants<'_> {
     }
 }
 
-fn judge_count(ground: Ground<'_>, kind: ObjectKind, wants: &Wants<'_>, bounds: Bounds) -> Verdict {
-    let all = list(ground, kind);
+fn judge_count(ground: Ground<'_>, kind: Kind, wants: &Wants<'_>, bounds: Bounds) -> Verdict {
+    let all = ground.model.list(kind);
     let count = all.iter().filter(|object| wants.are(object)).count();
     if bounds.hold(count as u64) {
         return Ok(());

@@ -37,7 +37,29 @@ fn model() -> Model {
         "series": {"count": 3, "lastObservedTime": "2026-11-29T01:58:00.000000Z"},
         "regarding": {"kind": "MaintenanceOccurrence", "namespace": "default", "name": "nightly-202611290200"},
     });
+    let report = |namespace: &str, name: &str, tenant: &str, status: Value| {
+        json!({
+            "apiVersion": "punctual.dev/v1alpha1", "kind": "ReportJob",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"queueName": "reports", "tenant": tenant},
+            "status": status,
+        })
+    };
+    let artifact = json!({
+        "uri": "s3://acme/1", "sha256": "0a".repeat(32), "sizeBytes": 9, "attempt": 1,
+        "acceptedTime": "2026-11-29T02:00:00Z",
+    });
+    let queue = json!({
+        "apiVersion": "punctual.dev/v1alpha1", "kind": "ReportQueue",
+        "metadata": {"name": "reports", "namespace": "default"},
+        "spec": {"slots": 2},
+        "status": {"admissions": "Paused", "reason": "RecoveryIncomplete", "waiting": 1},
+    });
     for object in [
+        report("default", "acme-1", "acme", json!({"state": "Succeeded", "artifact": artifact})),
+        report("default", "acme-2", "acme", json!({"state": "Queued", "position": "1"})),
+        report("docs", "small-1", "small", json!({"state": "Queued", "reason": "Waiting"})),
+        queue,
         occurrence("default", "00", succeeded),
         occurrence("default", "10", json!({"state": "Running", "reason": "Running"})),
         occurrence("docs", "00", json!({"state": "Running"})),
@@ -72,6 +94,8 @@ fn judged(expectation: &str) -> Option<(String, String)> {
         run("nightly-202611290210", "l-m1", Some(720)),
         run("nightly-202611290210", "l-m2", Some(800)),
         run("nightly-202611290220", "n-m1", None),
+        RunFact { kind: "ReportJob".to_owned(), ..run("acme-1", "a-r1", Some(130)) },
+        RunFact { kind: "ReportJob".to_owned(), ..run("acme-2", "b-r1", Some(125)) },
     ];
     let trace =
         |name: &str, status: Value| Arc::new(json!({"metadata": {"name": name}, "status": status}));
@@ -111,6 +135,20 @@ fn what_is_so_holds() {
         "{event: ClockSkew, object: mocc/nightly-202611290200, is: 3}",
         "{event: Other, is: 0}",
         "{order: [mocc/nightly-202611290200, mocc/nightly-202611290210]}",
+        "{object: rjob/acme-1, state: Succeeded, fields: {status.artifact.sizeBytes: 9, spec.estimateSeconds: 60}}",
+        "{object: docs/rjob/small-1, state: Queued, reason: Waiting, fields: {spec.priority: 0}}",
+        "{object: rqueue/reports, reason: RecoveryIncomplete, fields: {spec.limits.queued: 10000}}",
+        "{count: rjob, is: 3}",
+        "{count: rjob, tenant: acme, is: 2}",
+        "{count: rjob, state: Queued, tenant: acme, is: 1}",
+        "{count: rjob, tenant: nobody, is: 0}",
+        "{runs: rjob/acme-1, is: 1}",
+        "{runs: docs/rjob/small-1, is: 0}",
+        "{absent: rjob/acme-3}",
+        "{absent: rsched/hourly}",
+        "{admissions: rqueue/reports, is: Paused, reason: RecoveryIncomplete}",
+        "{order: [rjob/acme-2, rjob/acme-1]}",
+        "{order: [mocc/nightly-202611290200, rjob/acme-2]}",
     ] {
         assert_eq!(judged(expectation), None, "{expectation}");
     }
@@ -177,6 +215,35 @@ fn what_is_not_so_fails_and_says_what_was_there() {
             "first releases in the order",
             "mocc/nightly-202611290220 never started",
         ),
+        (
+            "{object: rjob/acme-1, fields: {status.artifact.attempt: 2}}",
+            "rjob/acme-1 with status.artifact.attempt = 2",
+            "it is 1",
+        ),
+        (
+            "{count: rjob, state: Queued, tenant: acme, is: 2}",
+            "2 rjob in state Queued of tenant acme",
+            "1 of 3 are so: acme-1 Succeeded, acme-2 Queued, docs/small-1 Queued",
+        ),
+        ("{runs: rjob/acme-1, is: 2}", "2 runs of rjob/acme-1", "1 released, at 130s"),
+        ("{absent: rjob/acme-2}", "no rjob/acme-2", "it is Queued"),
+        (
+            "{admissions: rqueue/reports, is: Open}",
+            "rqueue/reports with admissions Open",
+            "it is Paused",
+        ),
+        (
+            "{admissions: rqueue/reports, reason: Closed}",
+            "rqueue/reports with reason Closed",
+            "it is RecoveryIncomplete",
+        ),
+        ("{admissions: rqueue/other, is: Open}", "rqueue/other with admissions Open", "no queue"),
+        (
+            "{order: [rjob/acme-1, rjob/acme-2]}",
+            "first releases in the order rjob/acme-1, rjob/acme-2",
+            "rjob/acme-2 started at 125s, rjob/acme-1 at 130s",
+        ),
+        ("{order: [rjob/acme-1, rjob/acme-9]}", "first releases", "rjob/acme-9 never started"),
     ] {
         let (was_expected, was_found) = judged(expectation).expect(expectation);
         assert!(was_expected.contains(expected), "{expectation}: {was_expected}");

@@ -5,11 +5,11 @@ use std::fmt;
 use serde_json::Value;
 
 use super::{
-    object::{ObjectKind, ObjectRef},
+    object::{ObjectRef, has_runs, read_kind},
     path::FieldPath,
     read::{At, Fields, Read, echo},
 };
-use crate::yaml::Place;
+use crate::{sim::Kind, yaml::Place};
 
 /// Most expectations at one moment: one page of results.
 pub(super) const MAX_EXPECTATIONS: usize = 1_000;
@@ -49,7 +49,7 @@ pub enum What {
     /// So many objects of a kind are there.
     Count {
         /// Which kind.
-        kind: ObjectKind,
+        kind: Kind,
         /// Only those with this `status.state`.
         state: Option<String>,
         /// Only those in this namespace; otherwise in all.
@@ -192,14 +192,14 @@ fn read_subject(subject: &'static str, at: &At<'_>, fields: &mut Fields<'_>) -> 
     match subject {
         "runs" => {
             let object = ObjectRef::read(at)?;
-            if !object.kind.has_runs() {
+            if !has_runs(object.kind) {
                 let short = object.kind.short();
                 return Err(at.fault(format!("a {short} has no runs; name a mocc or an rjob")));
             }
             Ok(What::Runs { object, bounds: Bounds::from_fields(fields, None)? })
         }
         "count" => Ok(What::Count {
-            kind: ObjectKind::read(at)?,
+            kind: read_kind(at)?,
             state: text(fields.get("state"))?,
             namespace: text(fields.get("namespace"))?,
             tenant: text(fields.get("tenant"))?,
@@ -269,7 +269,7 @@ fn read_trace(at: &At<'_>, fields: &mut Fields<'_>) -> Read<What> {
 
 fn read_admissions(at: &At<'_>, fields: &mut Fields<'_>) -> Read<What> {
     let queue = ObjectRef::read(at)?;
-    if queue.kind.name() != "ReportQueue" {
+    if queue.kind != Kind::ReportQueue {
         return Err(at.fault("must name a queue, for example rqueue/reports"));
     }
     let is = fields.get("is");
@@ -297,7 +297,7 @@ fn read_order(at: &At<'_>) -> Read<What> {
     let mut order = Vec::new();
     for item in &items {
         let object = ObjectRef::read(item)?;
-        if !object.kind.has_runs() {
+        if !has_runs(object.kind) {
             let short = object.kind.short();
             return Err(item.fault(format!("a {short} has no runs; name a mocc or an rjob")));
         }
@@ -308,7 +308,7 @@ fn read_order(at: &At<'_>) -> Read<What> {
 
 impl What {
     /// The kinds it needs.
-    pub(super) fn kinds(&self) -> Vec<ObjectKind> {
+    pub(super) fn kinds(&self) -> Vec<Kind> {
         match self {
             Self::Object { object, .. } | Self::Runs { object, .. } | Self::Absent(object) => {
                 vec![object.kind]

@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, fmt, time::Duration};
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use super::provider::Rule;
+use super::{Kind, provider::Rule};
 use crate::yaml::{Document, Place};
 
 mod check;
@@ -28,12 +28,13 @@ mod tests;
 
 pub use duration::show as show_time;
 pub use expect::{Bounds, Expectation, TraceAt, Wanted, What};
-pub use object::{DEFAULT_NAMESPACE, LaterKind, Manifest, ObjectKind, ObjectRef};
+pub use object::{DEFAULT_NAMESPACE, Manifest, ObjectRef};
 pub use path::FieldPath;
 pub use rule::RunRef;
 pub use run::{Failure, Played, play};
 pub use step::{ApiFault, ReplicaVerb, Step, Verb, When, Who};
 
+use object::WITHOUT_CONTROLLER;
 use read::{At, Fault, Fields, Read};
 
 /// Replicas if the file does not say.
@@ -72,7 +73,7 @@ pub struct Scenario {
     pub end: Option<Duration>,
     /// What must hold at the end.
     pub expect: Vec<Expectation>,
-    /// Kinds it names that this version does not serve yet.
+    /// Kinds it names that no controller of this version works on.
     pub needs: BTreeSet<&'static str>,
     document: Document,
 }
@@ -273,11 +274,8 @@ fn needs(objects: &[Manifest], steps: &[Step], expect: &[Expectation]) -> BTreeS
     let objects = objects.iter().map(|manifest| manifest.object.kind);
     let steps = steps.iter().flat_map(|step| step.verb.kinds());
     let expect = expect.iter().flat_map(|one| one.what.kinds());
-    let later = |kind| match kind {
-        ObjectKind::Later(_) => Some(kind.name()),
-        ObjectKind::Served(_) => None,
-    };
-    objects.chain(steps).chain(expect).filter_map(later).collect()
+    let all = objects.chain(steps).chain(expect);
+    all.filter(|kind| WITHOUT_CONTROLLER.contains(kind)).map(Kind::name).collect()
 }
 
 impl Scenario {

@@ -14,97 +14,41 @@ use crate::{
 /// The namespace of names without one.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
-/// A kind that files may name and that this version does not serve yet.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LaterKind {
-    name: &'static str,
-    plural: &'static str,
-    short: &'static str,
+/// Kinds that no controller of this version works on. A file that names one is read and checked, and
+/// reported as pending.
+pub(super) const WITHOUT_CONTROLLER: [Kind; 1] = [Kind::ReportSchedule];
+
+/// Whether objects of a kind run something, so that their runs can be counted.
+pub(super) fn has_runs(kind: Kind) -> bool {
+    matches!(kind, Kind::MaintenanceOccurrence | Kind::ReportJob)
 }
 
-/// Kinds of reports. A file that names one is read and checked, and reported as pending.
-const LATER: [LaterKind; 3] = [
-    LaterKind { name: "ReportQueue", plural: "reportqueues", short: "rqueue" },
-    LaterKind { name: "ReportSchedule", plural: "reportschedules", short: "rsched" },
-    LaterKind { name: "ReportJob", plural: "reportjobs", short: "rjob" },
-];
-
-/// A kind that a scenario file names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ObjectKind {
-    /// One that the model serves.
-    Served(Kind),
-    /// One that it does not serve yet.
-    Later(&'static LaterKind),
+/// The short names of all kinds.
+fn shorts() -> impl Iterator<Item = &'static str> + Clone {
+    Kind::ALL.into_iter().map(Kind::short)
 }
 
-impl ObjectKind {
-    /// The kind with this `kind`, plural or short name.
-    pub fn named(name: &str) -> Option<Self> {
-        if let Some(kind) = Kind::named(name) {
-            return Some(Self::Served(kind));
-        }
-        let later = LATER.iter().find(|kind| [kind.name, kind.plural, kind.short].contains(&name));
-        later.map(Self::Later)
-    }
+fn api_version(kind: Kind) -> String {
+    let (group, version) = (kind.group(), kind.version());
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
 
-    /// `kind` of its objects.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Served(kind) => kind.name(),
-            Self::Later(kind) => kind.name,
-        }
-    }
+/// The kind that a file names by its `kind`, plural or short name.
+pub(super) fn read_kind(at: &At<'_>) -> Read<Kind> {
+    kind_of(at, at.text()?)
+}
 
-    /// The short name that people and scenario files use.
-    pub fn short(self) -> &'static str {
-        match self {
-            Self::Served(kind) => kind.short(),
-            Self::Later(kind) => kind.short,
-        }
-    }
-
-    fn api_version(self) -> String {
-        let (group, version) = match self {
-            Self::Served(kind) => (kind.group(), kind.version()),
-            Self::Later(_) => (api::GROUP, api::VERSION),
-        };
-        if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
-    }
-
-    fn namespaced(self) -> bool {
-        match self {
-            Self::Served(kind) => kind.namespaced(),
-            Self::Later(_) => true,
-        }
-    }
-
-    /// Whether it runs something, so that its runs can be counted.
-    pub(super) fn has_runs(self) -> bool {
-        match self {
-            Self::Served(kind) => kind == Kind::MaintenanceOccurrence,
-            Self::Later(kind) => kind.name == "ReportJob",
-        }
-    }
-
-    /// The short names of all kinds.
-    fn shorts() -> impl Iterator<Item = &'static str> + Clone {
-        Kind::ALL.into_iter().map(Kind::short).chain(LATER.iter().map(|kind| kind.short))
-    }
-
-    pub(super) fn read(at: &At<'_>) -> Read<Self> {
-        let text = at.text()?;
-        Self::named(text).ok_or_else(|| {
-            at.fault(format!("{text:?} is no kind of object; {}", meant(text, Self::shorts())))
-        })
-    }
+fn kind_of(at: &At<'_>, text: &str) -> Read<Kind> {
+    Kind::named(text).ok_or_else(|| {
+        at.fault(format!("{text:?} is no kind of object; {}", meant(text, shorts())))
+    })
 }
 
 /// An object that a file names: `mocc/nightly-202611290200`, `other/mocc/x`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectRef {
     /// Its kind.
-    pub kind: ObjectKind,
+    pub kind: Kind,
     /// Its namespace; empty for kinds that have none.
     pub namespace: String,
     /// Its name.
@@ -112,19 +56,14 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
-    fn new(kind: ObjectKind, namespace: &str, name: &str) -> Self {
+    fn new(kind: Kind, namespace: &str, name: &str) -> Self {
         let namespace = if kind.namespaced() { namespace } else { "" };
         Self { kind, namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
-    /// Its key in the model; `None` if its kind is not served yet.
-    pub fn key(&self) -> Option<Key> {
-        match self.kind {
-            ObjectKind::Served(kind) => {
-                Some(Key { kind, namespace: self.namespace.clone(), name: self.name.clone() })
-            }
-            ObjectKind::Later(_) => None,
-        }
+    /// Its key in the model.
+    pub fn key(&self) -> Key {
+        Key { kind: self.kind, namespace: self.namespace.clone(), name: self.name.clone() }
     }
 
     pub(super) fn read(at: &At<'_>) -> Read<Self> {
@@ -139,12 +78,7 @@ impl ObjectRef {
                 return Err(at.fault(format!("{how}, not {text:?}")));
             }
         };
-        let kind = ObjectKind::named(kind).ok_or_else(|| {
-            at.fault(format!(
-                "{kind:?} is no kind of object; {}",
-                meant(kind, ObjectKind::shorts())
-            ))
-        })?;
+        let kind = kind_of(at, kind)?;
         if name.is_empty() || namespace.is_empty() {
             return Err(at.fault(format!("{text:?} has an empty part; write kind/name")));
         }
@@ -177,15 +111,14 @@ impl Manifest {
         let mut fields = at.fields()?;
         let kind_at = fields.need("kind", "for example MaintenanceSchedule")?;
         let text = kind_at.text()?;
-        let kind = ObjectKind::named(text).filter(|kind| kind.name() == text);
+        let kind = Kind::named(text).filter(|kind| kind.name() == text);
         let kind = kind.ok_or_else(|| {
             let known = Kind::ALL.into_iter().map(Kind::name);
-            let known = known.chain(LATER.iter().map(|kind| kind.name));
             kind_at.fault(format!("{text:?} is no kind that is simulated; {}", meant(text, known)))
         })?;
-        let version = fields.need("apiVersion", &format!("write {}", kind.api_version()))?;
-        if version.text()? != kind.api_version() {
-            let expected = kind.api_version();
+        let version = fields.need("apiVersion", &format!("write {}", api_version(kind)))?;
+        if version.text()? != api_version(kind) {
+            let expected = api_version(kind);
             return Err(version.fault(format!("must be {expected} for a {}", kind.name())));
         }
         let metadata = fields.need("metadata", "it holds the name")?;
@@ -226,7 +159,7 @@ const METADATA: [&str; 11] = [
 
 /// Refuses fields that the schema of one of our kinds does not know, as kubectl does: the API
 /// server would drop them without a word.
-fn known_fields(at: &At<'_>, kind: ObjectKind) -> Read<()> {
+fn known_fields(at: &At<'_>, kind: Kind) -> Read<()> {
     let Some(schema) = schemas().get(kind.name()) else { return Ok(()) };
     for entry in at.entries()? {
         let field = At::new(&entry.value, format!("{}.{}", at.field, entry.key));

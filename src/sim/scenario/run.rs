@@ -157,17 +157,17 @@ impl<'a> Stage<'a> {
             }
             Verb::Apply(manifest) => return self.apply(manifest),
             Verb::Patch { object, merge } => {
-                let key = object.key().ok_or("this kind is not served")?;
+                let key = object.key();
                 let request = Request::patch(&key, merge.clone());
                 return self.write(&format!("patches {object}"), request);
             }
             Verb::Cancel(object) => {
-                let key = object.key().ok_or("this kind is not served")?;
+                let key = object.key();
                 let patch = serde_json::json!({"spec": {"cancel": true}});
                 return self.write(&format!("cancels {object}"), Request::patch(&key, patch));
             }
             Verb::Delete(object) => {
-                let key = object.key().ok_or("this kind is not served")?;
+                let key = object.key();
                 if self.world.model().get(&key).is_none() {
                     return Ok(());
                 }
@@ -248,7 +248,7 @@ impl<'a> Stage<'a> {
 
     fn apply(&self, manifest: &Manifest) -> Result<(), String> {
         let object = &manifest.object;
-        let key = object.key().ok_or("this kind is not served")?;
+        let key = object.key();
         let request = if self.world.model().get(&key).is_some() {
             Request::patch(&key, manifest.value.clone())
         } else {

@@ -7,11 +7,14 @@ use serde_json::Value;
 
 use super::{
     expect::Expectation,
-    object::{Manifest, ObjectKind, ObjectRef, merge_patch},
+    object::{Manifest, ObjectRef, has_runs, merge_patch},
     read::{At, Read, echo},
     rule::{RunRef, read_rule},
 };
-use crate::{sim::provider::Rule, yaml::Place};
+use crate::{
+    sim::{Kind, provider::Rule},
+    yaml::Place,
+};
 
 /// Most writes that one fault concerns, and most writes after which a replica crashes.
 const MAX_WRITES: u64 = 100_000;
@@ -278,7 +281,7 @@ fn read_patch(at: &At<'_>) -> Read<Verb> {
 
 fn read_cancel(at: &At<'_>) -> Read<Verb> {
     let object = ObjectRef::read(at)?;
-    if !object.kind.has_runs() {
+    if !has_runs(object.kind) {
         let short = object.kind.short();
         return Err(at.fault(format!("a {short} cannot be cancelled; name a mocc or an rjob")));
     }
@@ -358,7 +361,7 @@ fn read_provider(at: &At<'_>) -> Read<Verb> {
 
 impl Verb {
     /// The kinds it needs.
-    pub(super) fn kinds(&self) -> Vec<ObjectKind> {
+    pub(super) fn kinds(&self) -> Vec<Kind> {
         match self {
             Self::Apply(manifest) => vec![manifest.object.kind],
             Self::Patch { object, .. } | Self::Delete(object) | Self::Cancel(object) => {

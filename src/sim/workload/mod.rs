@@ -357,7 +357,7 @@ impl Inner {
         let key = commit.key.clone();
         let gone = commit.verb == Verb::Delete;
         match commit.key.kind {
-            Kind::Job | Kind::MaintenanceOccurrence if gone => {
+            Kind::Job | Kind::MaintenanceOccurrence | Kind::ReportJob if gone => {
                 self.owner_gone(commit.old.as_deref());
             }
             Kind::Job => {
@@ -385,7 +385,9 @@ impl Inner {
                     self.soon(Step::Dependents(job));
                 }
             }
-            Kind::MaintenanceOccurrence => self.dependents(&key, commit.new.as_deref()),
+            Kind::MaintenanceOccurrence | Kind::ReportJob => {
+                self.dependents(&key, commit.new.as_deref());
+            }
             _ => {}
         }
     }

@@ -131,8 +131,7 @@ impl Inner {
     fn start(&self, key: &Key, pod: &Value, uid: &str, node: &str) {
         let now = self.time.elapsed();
         let job = job_name_of(pod).unwrap_or_default().to_owned();
-        let (name, attempt) = job.rsplit_once("-m").unwrap_or((job.as_str(), "1"));
-        let attempt = attempt.parse().unwrap_or(1);
+        let (kind, name, attempt) = attempt_of(&job);
         let does = self.provider.behaviour(name, attempt, &SimulatedRun::default());
         let (code, takes) = match does.outcome {
             SimulatedOutcome::Succeeded | SimulatedOutcome::Unknown => (0, does.duration),
@@ -148,7 +147,7 @@ impl Inner {
         let owner = pod["metadata"]["labels"][super::CONTROLLER_UID].as_str().unwrap_or_default();
         let execution = Execution {
             namespace: key.namespace.clone(),
-            parent: parent_of(key, pod, name),
+            parent: parent_of(key, pod, kind, name),
             job_uid: owner.to_owned(),
             pod_uid: uid.to_owned(),
             node: node.to_owned(),
@@ -268,9 +267,21 @@ impl Inner {
     }
 }
 
-/// The occurrence that a pod works for, its uid, and the run key, as the pod itself says.
-fn parent_of(key: &Key, pod: &Value, name: &str) -> (Key, String, String) {
-    let parent = Key::new(Kind::MaintenanceOccurrence, &*key.namespace, name);
+/// What a Job is an attempt of, by its name: kind and name of the object, and the number. `-m1` ends
+/// the name of an occurrence's attempt, `-r1` that of a report job's; anything else is nobody's.
+pub(super) fn attempt_of(job: &str) -> (Kind, &str, i32) {
+    let numbered = |(name, number): (_, &str)| Some((name, number.parse().ok()?));
+    let (maintenance, report) = (job.rsplit_once("-m"), job.rsplit_once("-r"));
+    if let Some((name, number)) = report.and_then(numbered) {
+        return (Kind::ReportJob, name, number);
+    }
+    let (name, number) = maintenance.and_then(numbered).unwrap_or((job, 1));
+    (Kind::MaintenanceOccurrence, name, number)
+}
+
+/// The object that a pod works for, its uid, and the run key, as the pod itself says.
+fn parent_of(key: &Key, pod: &Value, kind: Kind, name: &str) -> (Key, String, String) {
+    let parent = Key::new(kind, &*key.namespace, name);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let meta = &pod["metadata"];
     let uid = text(&meta["labels"][LABEL_PARENT_UID]);

@@ -141,3 +141,19 @@ fn a_deleted_occurrence_takes_its_run_with_it() {
         assert!(world.model().list(Kind::Pod).is_empty());
     });
 }
+
+#[test]
+fn the_name_of_a_job_says_what_it_is_an_attempt_of() {
+    use Kind::{MaintenanceOccurrence, ReportJob};
+    for (job, expected) in [
+        ("nightly-202611290200-m1", (MaintenanceOccurrence, "nightly-202611290200", 1)),
+        ("acme-1-r12", (ReportJob, "acme-1", 12)),
+        ("acme-m1-r2", (ReportJob, "acme-m1", 2)),
+        ("a-r1-202611290200-m3", (MaintenanceOccurrence, "a-r1-202611290200", 3)),
+        ("a-rx-m3", (MaintenanceOccurrence, "a-rx", 3)),
+        ("a-more", (MaintenanceOccurrence, "a-more", 1)),
+        ("alone", (MaintenanceOccurrence, "alone", 1)),
+    ] {
+        assert_eq!(super::pods::attempt_of(job), expected, "{job}");
+    }
+}

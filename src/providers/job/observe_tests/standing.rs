@@ -138,6 +138,7 @@ fn complete_is_a_proof_and_the_message_may_be_lost() {
             completed: Some("2026-11-29T02:00:09Z".parse().unwrap()),
             result: Some(BTreeMap::from([("rows".into(), ResultValue::Integer(3))])),
             result_lost: false,
+            artifact: crate::providers::Delivered::Nothing,
         }
     );
 }

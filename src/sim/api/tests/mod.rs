@@ -36,6 +36,39 @@ fn occurrence() -> Value {
     })
 }
 
+fn report_queue(name: &str) -> Value {
+    json!({
+        "apiVersion": "punctual.dev/v1alpha1", "kind": "ReportQueue",
+        "metadata": {"name": name, "namespace": "docs"},
+        "spec": {"slots": 2, "runTemplate": {"simulated": {}}},
+    })
+}
+
+fn report_job(name: &str) -> Value {
+    json!({
+        "apiVersion": "punctual.dev/v1alpha1", "kind": "ReportJob",
+        "metadata": {"name": name, "namespace": "docs"},
+        "spec": {
+            "queueName": "reports", "tenant": "acme", "priority": 0, "estimateSeconds": 60,
+            "artifact": "Optional",
+            "run": {"simulated": {}},
+        },
+    })
+}
+
+fn report_schedule(name: &str) -> Value {
+    json!({
+        "apiVersion": "punctual.dev/v1alpha1", "kind": "ReportSchedule",
+        "metadata": {"name": name, "namespace": "docs"},
+        "spec": {
+            "schedule": "0 2 * * *",
+            "jobTemplate": {"spec": {
+                "queueName": "reports", "tenant": "acme", "run": {"simulated": {}},
+            }},
+        },
+    })
+}
+
 fn schedule_key(name: &str) -> Key {
     Key::new(Kind::MaintenanceSchedule, "docs", name)
 }

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Pairs of an old and a new object a kind. Each field below is the subject of dozens of them.
-const PAIRS: usize = 1000;
+const PAIRS: usize = 1200;
 
 /// A generator of small numbers; the same every time.
 struct Dice(u64);
@@ -37,99 +37,74 @@ fn set(object: &mut Value, path: &str, value: &Value) {
 }
 
 /// Fields and what they may become; null takes one away.
-fn edits(kind: Kind) -> Vec<(&'static str, Vec<Value>)> {
-    let fence = |epoch: i64, nonce: &str| json!({"epoch": epoch, "nonce": nonce});
-    if kind == Kind::RecoveryTrace {
-        return vec![
-            ("/status", vec![json!(null), json!({}), json!({"fence": fence(100, "a")})]),
-            ("/status/fence", vec![json!(null), fence(99, "a"), fence(100, "b"), fence(101, "b")]),
-            ("/status/completionTime", vec![json!(null), json!("2026-11-29T02:00:00Z")]),
-            ("/status/resumed", vec![json!(null), json!(0), json!(1)]),
-            (
-                "/metadata/name",
-                vec![
-                    json!("punctual-100"),
-                    json!("punctual-101"),
-                    json!("x"),
-                    json!("punctual-0100"),
-                    json!("punctual-1x"),
-                    json!("punctual"),
-                    json!("other-100"),
-                ],
-            ),
-            ("/spec/epoch", vec![json!(100), json!(101)]),
-            ("/spec/leaseName", vec![json!("punctual"), json!("other")]),
-            ("/spec/formerHolder", vec![json!(null), json!("r1/y")]),
-        ];
-    }
+type Edits = Vec<(String, Vec<Value>)>;
+
+fn edits<const N: usize>(list: [(&str, Vec<Value>); N]) -> Edits {
+    list.into_iter().map(|(path, values)| (path.to_owned(), values)).collect()
+}
+
+fn texts(list: &[&str]) -> Vec<Value> {
+    list.iter().map(|text| json!(text)).collect()
+}
+
+fn fence(epoch: i64, nonce: &str) -> Value {
+    json!({"epoch": epoch, "nonce": nonce})
+}
+
+fn fences() -> Edits {
+    let of = |epoch, nonce| fence(epoch, nonce);
+    edits([
+        ("/status", vec![json!(null), json!({}), json!({"fence": of(100, "a")})]),
+        ("/status/fence", vec![json!(null), of(99, "a"), of(100, "a"), of(100, "b"), of(101, "b")]),
+    ])
+}
+
+fn parameters(at: &str) -> Edits {
     let long = "x".repeat(8190);
+    let values =
+        vec![json!(null), json!({}), json!({"a": long}), json!({"ab": long}), json!({"abc": long})];
+    let one = vec![json!(null), json!("ä"), json!("ö".repeat(4096))];
+    vec![(format!("{at}/parameters"), values), (format!("{at}/parameters/ä"), one)]
+}
+
+/// Of a run at this place.
+fn runs(at: &str) -> Edits {
     let run = json!({"actionClass": "Fenced", "maxAttempts": 1, "simulated": {}, "parameters": {"a": "b"}});
-    let mut edits = vec![
-        ("/status", vec![json!(null), json!({}), json!({"fence": fence(100, "a")})]),
-        (
-            "/status/fence",
-            vec![json!(null), fence(99, "a"), fence(100, "a"), fence(100, "b"), fence(101, "b")],
-        ),
-        ("/spec/run", vec![json!({"simulated": {}}), json!({"http": {"url": "http://x"}}), run]),
-        (
-            "/spec/run/job",
-            vec![json!(null), json!({"template": {"a": 1}}), json!({"template": {"a": 2}})],
-        ),
-        (
-            "/spec/run/http",
-            vec![json!(null), json!({"url": "http://a"}), json!({"url": "http://b"})],
-        ),
-        ("/spec/run/simulated", vec![json!(null), json!({}), json!({"result": {"rows": 3}})]),
-        (
-            "/spec/run/parameters",
-            vec![
-                json!(null),
-                json!({}),
-                json!({"a": long}),
-                json!({"ab": long}),
-                json!({"abc": long}),
-            ],
-        ),
-        ("/spec/run/parameters/ä", vec![json!(null), json!("ä"), json!("ö".repeat(4096))]),
-        ("/spec/run/actionClass", vec![json!(null), json!("Fenced"), json!("ReadOnly")]),
-        ("/spec/run/maxAttempts", vec![json!(null), json!(1), json!(2)]),
-        ("/spec/run/startTimeoutSeconds", vec![json!(null), json!(1), json!(2)]),
-        ("/spec/run/timeoutSeconds", vec![json!(null), json!(1), json!(2)]),
-    ];
-    let moments =
-        ["2026-11-29T02:00:00Z", "2026-02-29T00:00:00Z", "0000-01-01T00:00:00Z", "tomorrow"];
-    let moments: Vec<Value> = moments.iter().map(|text| json!(text)).collect();
-    if kind == Kind::MaintenanceSchedule {
-        edits.extend([
-            (
-                "/metadata/name",
-                vec![json!("nightly"), json!("s".repeat(40)), json!("ä".repeat(41))],
-            ),
-            ("/spec/schedule", vec![json!("0 2 * * *"), json!("TZ=UTC 0 2 * * *"), json!("TZ")]),
-            ("/spec/anchor", moments),
-        ]);
-        return edits;
-    }
-    edits.extend([
-        (
-            "/metadata/name",
-            vec![json!("nightly-202611290200"), json!("weekly-202611290200"), json!("nightly")],
-        ),
-        ("/spec/scheduleName", vec![json!("nightly"), json!("weekly")]),
-        ("/spec/intendedTime", moments),
+    let fields = edits([
+        ("", vec![json!({"simulated": {}}), json!({"http": {"url": "http://x"}}), run]),
+        ("/job", vec![json!(null), json!({"template": {"a": 1}}), json!({"template": {"a": 2}})]),
+        ("/http", vec![json!(null), json!({"url": "http://a"}), json!({"url": "http://b"})]),
+        ("/simulated", vec![json!(null), json!({}), json!({"result": {"rows": 3}})]),
+        ("/actionClass", vec![json!(null), json!("Fenced"), json!("ReadOnly")]),
+        ("/maxAttempts", vec![json!(null), json!(1), json!(2)]),
+        ("/startTimeoutSeconds", vec![json!(null), json!(1), json!(2)]),
+        ("/timeoutSeconds", vec![json!(null), json!(1), json!(2)]),
+    ]);
+    let fields = fields.into_iter().map(|(path, values)| (format!("{at}{path}"), values));
+    fields.chain(parameters(at)).collect()
+}
+
+fn moments() -> Vec<Value> {
+    texts(&["2026-11-29T02:00:00Z", "2026-02-29T00:00:00Z", "0000-01-01T00:00:00Z", "tomorrow"])
+}
+
+/// What both kinds of schedules have.
+fn timing() -> Edits {
+    edits([
+        ("/metadata/name", vec![json!("nightly"), json!("s".repeat(40)), json!("ä".repeat(41))]),
+        ("/spec/schedule", texts(&["0 2 * * *", "TZ=UTC 0 2 * * *", "TZ"])),
+        ("/spec/anchor", moments()),
+    ])
+}
+
+/// What occurrences and report jobs have.
+fn work() -> Edits {
+    edits([
+        ("/spec/intendedTime", moments()),
         ("/spec/scheduleUID", vec![json!(null), json!("u-1"), json!("u-2")]),
         ("/spec/run", vec![json!(null)]),
         ("/spec/cancel", vec![json!(null), json!(false), json!(true)]),
         ("/status/id", vec![json!(null), json!("abc"), json!("abd")]),
-        (
-            "/status/state",
-            ["Pending", "Running", "Unresolved", "Succeeded", "Failed", "Cancelled", "Skipped"]
-                .iter()
-                .chain(&["Superseded", "Starting", "Cancelling"])
-                .map(|state| json!(state))
-                .chain([json!(null)])
-                .collect(),
-        ),
         ("/status/reason", vec![json!(null), json!("Complete"), json!("Other")]),
         (
             "/status/result",
@@ -140,8 +115,107 @@ fn edits(kind: Kind) -> Vec<(&'static str, Vec<Value>)> {
                 json!({"rows": "3", "t": "x"}),
             ],
         ),
-    ]);
-    edits
+    ])
+}
+
+fn occurrences() -> Edits {
+    let mut states = texts(&["Pending", "Running", "Unresolved", "Succeeded", "Failed"]);
+    states.extend(texts(&["Cancelled", "Skipped", "Superseded", "Starting", "Cancelling"]));
+    states.push(json!(null));
+    edits([
+        ("/metadata/name", texts(&["nightly-202611290200", "weekly-202611290200", "nightly"])),
+        ("/spec/scheduleName", texts(&["nightly", "weekly"])),
+        ("/status/state", states),
+    ])
+}
+
+fn report_jobs() -> Edits {
+    let mut states = texts(&["Queued", "Admitted", "Running", "Cancelling", "Unresolved"]);
+    states.extend(texts(&["Succeeded", "Failed", "Cancelled", "Rejected"]));
+    states.push(json!(null));
+    let mut names = texts(&["acme-1", "nightly-202611290200", "a-20261129020", "ä-202611290200"]);
+    names.extend(texts(&["a-2026112902000", "a-202611290200x", "-202611290200", "202611290200"]));
+    names.extend([json!("x".repeat(53)), json!("ä".repeat(54))]);
+    let artifact = |uri: &str, attempt: i32| json!({"uri": uri, "attempt": attempt});
+    let artifacts = vec![json!(null), artifact("s3://a", 1), artifact("s3://a", 2)];
+    edits([
+        ("/metadata/name", names),
+        ("/spec/scheduleName", vec![json!(null), json!("nightly"), json!("weekly")]),
+        ("/spec/intendedTime", vec![json!(null)]),
+        ("/spec/queueName", texts(&["reports", "others"])),
+        ("/spec/tenant", texts(&["acme", "zeta"])),
+        ("/spec/priority", vec![json!(0), json!(1)]),
+        ("/spec/estimateSeconds", vec![json!(60), json!(61)]),
+        ("/spec/queueDeadlineSeconds", vec![json!(null), json!(60), json!(61)]),
+        ("/spec/artifact", texts(&["Optional", "Required"])),
+        ("/status/artifact", artifacts.clone()),
+        ("/status/artifact", [artifacts, vec![artifact("s3://b", 1)]].concat()),
+        ("/status/state", states),
+    ])
+}
+
+fn report_queues() -> Edits {
+    let entries = |count: usize| -> Value {
+        (0..count).map(|number| json!({"uid": format!("u-{number}")})).collect()
+    };
+    let ledger = |count: usize| json!({"virtualTime": 1, "entries": entries(count)});
+    let ledgers = vec![json!(null), json!({}), ledger(0), ledger(1), ledger(2), ledger(3)];
+    edits([
+        ("/metadata/name", vec![json!("reports"), json!("q".repeat(63)), json!("q".repeat(64))]),
+        ("/spec/slots", vec![json!(1), json!(2), json!(3)]),
+        ("/spec/runTemplate", vec![json!(null)]),
+        ("/status/ledger", ledgers),
+        ("/status/ledger/entries", vec![json!(null), entries(1), entries(2), entries(4)]),
+    ])
+}
+
+fn traces() -> Edits {
+    let mut names = texts(&["punctual-100", "punctual-101", "x", "punctual-0100"]);
+    names.extend(texts(&["punctual-1x", "punctual", "other-100"]));
+    edits([
+        ("/status/completionTime", vec![json!(null), json!("2026-11-29T02:00:00Z")]),
+        ("/status/resumed", vec![json!(null), json!(0), json!(1)]),
+        ("/metadata/name", names),
+        ("/spec/epoch", vec![json!(100), json!(101)]),
+        ("/spec/leaseName", texts(&["punctual", "other"])),
+        ("/spec/formerHolder", vec![json!(null), json!("r1/y")]),
+    ])
+}
+
+/// The kinds with an object of each, and what of it is changed.
+fn cases() -> Vec<(Kind, Value, Edits)> {
+    let run = json!({"simulated": {}});
+    let mut with_run = [schedule("nightly"), occurrence()];
+    for object in &mut with_run {
+        object["spec"]["run"] = run.clone();
+    }
+    let [schedule, occurrence] = with_run;
+    let template = "/spec/jobTemplate/spec";
+    let template_run = format!("{template}/run");
+    vec![
+        (Kind::MaintenanceSchedule, schedule, [runs("/spec/run"), timing()].concat()),
+        (
+            Kind::MaintenanceOccurrence,
+            occurrence,
+            [runs("/spec/run"), work(), occurrences()].concat(),
+        ),
+        (Kind::RecoveryTrace, trace(), traces()),
+        (
+            Kind::ReportQueue,
+            report_queue("reports"),
+            [runs("/spec/runTemplate"), report_queues()].concat(),
+        ),
+        (
+            Kind::ReportJob,
+            report_job("acme-1"),
+            [runs("/spec/run"), parameters("/spec"), work(), report_jobs()].concat(),
+        ),
+        (
+            Kind::ReportSchedule,
+            report_schedule("nightly"),
+            [runs(&template_run), parameters(template), timing()].concat(),
+        ),
+    ]
 }
 
 fn trace() -> Value {
@@ -152,7 +226,7 @@ fn trace() -> Value {
     })
 }
 
-fn edited(base: &Value, edits: &[(&str, Vec<Value>)], times: usize, dice: &mut Dice) -> Value {
+fn edited(base: &Value, edits: &[(String, Vec<Value>)], times: usize, dice: &mut Dice) -> Value {
     let mut object = base.clone();
     for _ in 0..times {
         let (path, values) = &edits[dice.below(edits.len())];
@@ -212,19 +286,11 @@ fn both(kind: Kind, pairs: &[(Value, Option<Value>)]) -> Vec<(Vec<String>, Vec<S
 #[test]
 fn every_twin_is_its_rule() {
     let mut asked = BTreeSet::new();
-    for kind in [Kind::MaintenanceSchedule, Kind::MaintenanceOccurrence, Kind::RecoveryTrace] {
+    for (kind, mut base, edits) in cases() {
         let mut known = BTreeMap::new();
         messages(&schema(kind), &mut known);
-        let mut base = match kind {
-            Kind::MaintenanceSchedule => schedule("nightly"),
-            Kind::RecoveryTrace => trace(),
-            _ => occurrence(),
-        };
-        base["status"] = json!({"fence": {"epoch": 100, "nonce": "a"}});
-        if kind != Kind::RecoveryTrace {
-            base["spec"]["run"] = json!({"simulated": {}});
-        }
-        let edits = edits(kind);
+        base["status"] = json!({"fence": fence(100, "a")});
+        let edits = [fences(), edits].concat();
         let mut dice = Dice(7);
         let mut pairs = Vec::new();
         for index in 0..PAIRS {

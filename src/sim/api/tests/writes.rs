@@ -246,3 +246,58 @@ fn what_is_installed_keeps_its_status_and_may_name_its_identity() {
     assert!(model.install(&object).unwrap_err().contains(crate::api::NAME_RULE_MESSAGE));
     assert!(model.install(&json!({"kind": "CronJob"})).unwrap_err().contains("CronJob"));
 }
+
+#[test]
+fn the_examples_have_no_field_that_the_server_would_drop() {
+    let model = model();
+    for file in [
+        include_str!("../../../../docs/examples/nightly-retention.yaml"),
+        include_str!("../../../../docs/examples/monthly-reports.yaml"),
+    ] {
+        for document in file.split("\n---\n") {
+            let object: Value = crate::yaml::from_str(document).unwrap();
+            if object["kind"] == "Namespace" {
+                model.add_namespace(object["metadata"]["name"].as_str().unwrap());
+                continue;
+            }
+            let kind = Kind::named(object["kind"].as_str().unwrap()).unwrap();
+            let namespace = object["metadata"]["namespace"].as_str().unwrap().to_owned();
+            let made = model.write("person", Request::create(kind, &namespace, object.clone()));
+            assert!(contains(&made.unwrap()["spec"], &object["spec"]), "{kind:?}");
+        }
+    }
+}
+
+/// Whether every field of `part` is in `whole`, with the same value.
+fn contains(whole: &Value, part: &Value) -> bool {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => part
+            .iter()
+            .all(|(name, part)| whole.get(name).is_some_and(|whole| contains(whole, part))),
+        (Value::Array(whole), Value::Array(part)) => {
+            whole.len() == part.len() && whole.iter().zip(part).all(|(a, b)| contains(a, b))
+        }
+        (whole, part) => whole == part,
+    }
+}
+
+#[test]
+fn the_kinds_of_reports_get_their_defaults() {
+    let model = model();
+    let mut bare = report_job("acme-1");
+    bare["spec"] = json!({"queueName": "reports", "tenant": "acme"});
+    let key = create(&model, bare);
+    let spec = &model.get(&key).unwrap()["spec"];
+    let defaults = json!({
+        "queueName": "reports", "tenant": "acme", "priority": 0, "estimateSeconds": 60,
+        "artifact": "Optional",
+    });
+    assert_eq!(*spec, defaults);
+    let key = create(&model, report_queue("reports"));
+    let spec = &model.get(&key).unwrap()["spec"];
+    assert_eq!(spec["limits"], json!({"queued": 10_000, "queuedPerTenant": 1000}));
+    assert_eq!(spec["retries"], json!({"enabled": true, "budgetPercent": 10}));
+    let week = 604_800;
+    assert_eq!(spec["retention"], json!({"successfulSeconds": week, "failedSeconds": week}));
+    assert_eq!((&spec["admission"], &spec["allowOwnRun"]), (&json!("Open"), &json!(true)));
+}

@@ -3,11 +3,11 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Decision, RECORD_RELEASE_AFTER, RUNNING_INTERVAL, Standing, Step, View, WATCHFUL_INTERVAL,
+    Change, Decision, End, Note, Phase, RECORD_RELEASE_AFTER, RUNNING_INTERVAL, Right, Start, Step,
+    View, WATCHFUL_INTERVAL, move_to, outcome::Success, seal,
 };
 use crate::{
-    api::{Attempt, AttemptOutcome, OccurrenceState, PodRef, Time},
-    maintenance::Note,
+    api::{Attempt, AttemptOutcome, PodRef, Time},
     providers::{ProviderError, RunStatus, Waiting},
 };
 
@@ -15,11 +15,11 @@ use crate::{
 const GOING_AWAY: &str = "GoingAway";
 
 impl View<'_> {
-    pub(super) fn follow(&self, attempt: &Attempt) -> Decision {
+    pub(super) fn follow(&self, attempt: &Attempt) -> Decision<Change> {
         if let Some(decision) = self.resolve(attempt) {
             return decision;
         }
-        let Some(answer) = &self.snapshot.answer else {
+        let Some(answer) = self.snapshot.answer else {
             return Decision::step(Step::Ask { attempt: attempt.number });
         };
         match answer {
@@ -30,7 +30,7 @@ impl View<'_> {
         }
     }
 
-    pub(super) fn answered(&self, attempt: &Attempt, answer: &RunStatus) -> Decision {
+    pub(super) fn answered(&self, attempt: &Attempt, answer: &RunStatus) -> Decision<Change> {
         match answer {
             RunStatus::Held => self.held(attempt),
             RunStatus::Released { pod, waiting } => {
@@ -41,16 +41,13 @@ impl View<'_> {
             RunStatus::StoppedByOthers { message } => {
                 self.stop(attempt, "SuspendedByOthers", message)
             }
-            RunStatus::Succeeded { started, completed, result, result_lost } => {
-                let mut status =
-                    self.close(AttemptOutcome::Succeeded, *started, *completed, "Completed");
-                status.result.clone_from(result);
-                let (reason, message) = if *result_lost {
-                    ("ResultLost", "it succeeded; what it reported could not be read")
-                } else {
-                    ("Completed", "it ran and succeeded")
-                };
-                self.end_with(status, OccurrenceState::Succeeded, reason, message)
+            RunStatus::Succeeded { started, completed, result, result_lost, artifact } => {
+                let (started, completed, result_lost) = (*started, *completed, *result_lost);
+                let result = result.as_ref();
+                self.succeeded(
+                    attempt,
+                    &Success { started, completed, result, result_lost, artifact },
+                )
             }
             RunStatus::Failed { started, completed, reason, message, class } => {
                 self.failed(attempt, *started, *completed, reason, message, *class)
@@ -66,16 +63,16 @@ impl View<'_> {
         attempt: &Attempt,
         started: Option<Timestamp>,
     ) -> Option<(&'static str, String)> {
-        if self.snapshot.occurrence.spec.cancel {
+        if self.snapshot.asked.cancel {
             return Some(("CancelRequested", "spec.cancel was set".to_owned()));
         }
-        if matches!(self.snapshot.standing, Standing::Started { replaced: true, .. }) {
+        if matches!(self.snapshot.right, Right::Start(Start { replaced: true, .. })) {
             return Some(("Replaced", "a newer instant replaces it".to_owned()));
         }
         if !self.snapshot.trust_clock {
             return None;
         }
-        let run = self.status.run.as_ref()?;
+        let run = self.record.run.as_ref()?;
         match started {
             None => {
                 let limit = i64::from(run.start_timeout());
@@ -99,15 +96,15 @@ impl View<'_> {
         }
     }
 
-    pub(super) fn held(&self, attempt: &Attempt) -> Decision {
-        let stop = if self.snapshot.occurrence.spec.cancel {
+    pub(super) fn held(&self, attempt: &Attempt) -> Decision<Change> {
+        let stop = if self.snapshot.asked.cancel {
             Some(("CancelRequested", "spec.cancel was set"))
         } else {
-            match &self.snapshot.standing {
-                Standing::Started { replaced: true, .. } => {
+            match &self.snapshot.right {
+                Right::Start(Start { replaced: true, .. }) => {
                     Some(("Replaced", "a newer instant replaces it"))
                 }
-                Standing::Ghost { .. } => {
+                Right::Denied { stops_held: true, .. } => {
                     Some(("NotClaimed", "its claim was dropped before it was released"))
                 }
                 _ => None,
@@ -117,12 +114,12 @@ impl View<'_> {
             let (reason, message) = stop.unwrap_or(("Stopped", "stopping was requested"));
             return self.stop(attempt, reason, message);
         }
-        match self.snapshot.standing {
-            Standing::Started { .. } | Standing::ScheduleGone if self.sealed() => {
+        match self.snapshot.right {
+            Right::Start(_) if self.snapshot.sealed => {
                 Decision::step(Step::Release { attempt: attempt.number })
             }
-            Standing::Started { .. } | Standing::ScheduleGone => self.seal(),
-            // Not decided in this term yet: the schedule is sealed first.
+            Right::Start(_) => seal(),
+            // Not decided in this term yet: what decides it is sealed first.
             _ => Decision::wait(),
         }
     }
@@ -132,19 +129,19 @@ impl View<'_> {
         attempt: &Attempt,
         pod: Option<&PodRef>,
         waiting: Option<&Waiting>,
-    ) -> Decision {
+    ) -> Decision<Change> {
         if attempt.stop_requested_time.is_some() {
             return self.stop(attempt, "Stopped", "stopping was requested");
         }
-        let mut status = self.status.clone();
-        let mut reason = status.reason.clone().unwrap_or_default();
-        let mut message = status.message.clone().unwrap_or_default();
-        if self.state == OccurrenceState::Unresolved {
+        let mut record = self.record.clone();
+        let mut reason = record.reason.clone().unwrap_or_default();
+        let mut message = record.message.clone().unwrap_or_default();
+        if self.phase == Phase::Unresolved {
             (reason, message) = ("Released".to_owned(), String::new());
         }
         let base = attempt.released_time.or(attempt.prepared_time).map_or(self.now, |t| t.0);
-        if let Some(last) = status.attempts.last_mut() {
-            if pod.is_some() {
+        if let Some(last) = record.attempts.last_mut() {
+            if pod.is_some() && !self.spared(base) {
                 last.pod = pod.cloned();
             }
             last.outcome = None; // a definite answer: it is not unknown any more
@@ -166,23 +163,21 @@ impl View<'_> {
                 waiting.map(|w| format!("; {}: {}", w.reason, w.message)).unwrap_or_default();
             return self.stop(attempt, stop, &format!("{why}{known}"));
         }
-        self.move_to(status, OccurrenceState::Starting, &reason, &message)
-            .wake_at(self.after(WATCHFUL_INTERVAL))
+        move_to(record, Phase::Starting, &reason, &message).wake_at(self.after(WATCHFUL_INTERVAL))
     }
 
     /// It goes away: because it was asked to, or because someone else deletes it.
-    pub(super) fn going_away(&self, attempt: &Attempt) -> Decision {
+    pub(super) fn going_away(&self, attempt: &Attempt) -> Decision<Change> {
         if attempt.stop_requested_time.is_some() && !self.snapshot.cancelled {
             return self.stop(attempt, "Stopped", "stopping was requested");
         }
-        let acts = matches!(self.state, OccurrenceState::Starting | OccurrenceState::Running);
-        let told = self.status.reason.as_deref() == Some(GOING_AWAY);
+        let acts = matches!(self.phase, Phase::Starting | Phase::Running);
+        let told = self.record.reason.as_deref() == Some(GOING_AWAY);
         if attempt.stop_requested_time.is_none() && acts && !told {
             // The wait for the proof of its end may be a minute: whoever looks sees why.
             let message = "what runs it is being deleted by someone else, or is gone; the outcome \
                            is recorded once it is certain that nothing of it acts any more";
-            return self
-                .move_to(self.status.clone(), self.state, GOING_AWAY, message)
+            return move_to(self.record.clone(), self.phase, GOING_AWAY, message)
                 .wake_at(self.after(WATCHFUL_INTERVAL));
         }
         self.cancelling(attempt).wake_at(self.after(WATCHFUL_INTERVAL))
@@ -193,32 +188,39 @@ impl View<'_> {
         attempt: &Attempt,
         started: Timestamp,
         pod: Option<&PodRef>,
-    ) -> Decision {
-        let mut status = self.status.clone();
-        let intended = self.snapshot.occurrence.spec.intended_time.timestamp();
+    ) -> Decision<Change> {
+        let mut record = self.record.clone();
         let first = attempt.number == 1;
-        if let Some(last) = status.attempts.last_mut() {
+        if let Some(last) = record.attempts.last_mut() {
             last.start_time.get_or_insert(Time::new(started));
             if pod.is_some() {
                 last.pod = pod.cloned();
             }
             last.outcome = None;
         }
-        if first && status.lateness_seconds.is_none() {
-            status.lateness_seconds = Some(started.duration_since(intended).as_secs().max(0));
+        if first {
+            self.lateness(&mut record, started);
         }
         if attempt.stop_requested_time.is_some() {
             return self.stop(attempt, "Stopped", "stopping was requested");
         }
-        let changed = status != self.status || self.state != OccurrenceState::Running;
+        let changed = record != *self.record || self.phase != Phase::Running;
+        if changed && self.phase != Phase::Running && self.spared(started) {
+            let spared_until = started.checked_add(self.snapshot.spare).ok();
+            if self.stop_reason(attempt, Some(started)).is_none() {
+                return Decision::wait()
+                    .wake_at(self.after(self.running_interval()))
+                    .wake_at(spared_until);
+            }
+        }
         // The start and the pod are recorded first: they are the proof that a stop needs later.
         if changed {
-            return self.move_to(status, OccurrenceState::Running, "Running", "");
+            return move_to(record, Phase::Running, "Running", "");
         }
         if let Some((reason, message)) = self.stop_reason(attempt, Some(started)) {
             return self.stop(attempt, reason, &message);
         }
-        let timeout = self.status.run.as_ref().and_then(|run| run.timeout_seconds);
+        let timeout = self.record.run.as_ref().and_then(|run| run.timeout_seconds);
         let ends =
             timeout.and_then(|s| started.checked_add(SignedDuration::from_secs(i64::from(s))).ok());
         Decision::wait().wake_at(self.after(self.running_interval())).wake_at(ends)
@@ -226,24 +228,23 @@ impl View<'_> {
 
     /// Its end is to be noticed within 2 s: a Job tells by watch, any other provider is asked.
     fn running_interval(&self) -> SignedDuration {
-        let watched = self.status.run.as_ref().is_some_and(|run| run.job.is_some());
+        let watched = self.record.run.as_ref().is_some_and(|run| run.job.is_some());
         if watched { RUNNING_INTERVAL } else { WATCHFUL_INTERVAL }
     }
 
     /// First records the wish to stop in the sealed parent, then asks the provider.
-    pub(super) fn stop(&self, attempt: &Attempt, reason: &str, message: &str) -> Decision {
+    pub(super) fn stop(&self, attempt: &Attempt, reason: &str, message: &str) -> Decision<Change> {
         if attempt.stop_requested_time.is_none() {
-            let mut status = self.status.clone();
-            if let Some(last) = status.attempts.last_mut() {
+            let mut record = self.record.clone();
+            if let Some(last) = record.attempts.last_mut() {
                 last.stop_requested_time = Some(Time::new(self.now));
                 last.stop_reason = Some(reason.to_owned());
             }
-            return self
-                .move_to(status, OccurrenceState::Cancelling, reason, message)
+            return move_to(record, Phase::Stopping, reason, message)
                 .note(Note::normal("Stopping", message));
         }
-        if !self.sealed() {
-            return self.seal();
+        if !self.snapshot.sealed {
+            return seal();
         }
         if self.snapshot.cancelled {
             return self.cancelling(attempt).wake_at(self.after(WATCHFUL_INTERVAL));
@@ -252,27 +253,22 @@ impl View<'_> {
     }
 
     /// Stopping is under way: the state says so.
-    pub(super) fn cancelling(&self, attempt: &Attempt) -> Decision {
-        if self.state == OccurrenceState::Cancelling || attempt.stop_requested_time.is_none() {
+    pub(super) fn cancelling(&self, attempt: &Attempt) -> Decision<Change> {
+        if self.phase == Phase::Stopping || attempt.stop_requested_time.is_none() {
             return Decision::wait();
         }
         let reason = attempt.stop_reason.clone().unwrap_or_default();
-        self.move_to(self.status.clone(), OccurrenceState::Cancelling, &reason, "being stopped")
+        move_to(self.record.clone(), Phase::Stopping, &reason, "being stopped")
     }
 
-    pub(super) fn absent(&self, attempt: &Attempt) -> Decision {
+    pub(super) fn absent(&self, attempt: &Attempt) -> Decision<Change> {
         if attempt.stop_requested_time.is_some() {
             return self.stopped(attempt, None, None);
         }
-        if self.state == OccurrenceState::Unresolved && self.snapshot.occurrence.spec.cancel {
+        if self.phase == Phase::Unresolved && self.snapshot.asked.cancel {
             return self.stopped(attempt, None, None);
         }
-        let status = self.close(AttemptOutcome::Failed, None, None, "Deleted");
-        self.end_with(
-            status,
-            OccurrenceState::Failed,
-            "Deleted",
-            "what ran it was deleted by someone else",
-        )
+        let record = self.close(AttemptOutcome::Failed, None, None, "Deleted");
+        self.end_with(record, End::Failed, "Deleted", "what ran it was deleted by someone else")
     }
 }

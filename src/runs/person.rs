@@ -1,23 +1,22 @@
 //! A person decides about an attempt whose outcome nobody knows.
 
 use super::{
-    Decision, MAX_ATTEMPTS, Step, UNREACHABLE_PATIENCE, View, WATCHFUL_INTERVAL,
-    outcome::RETRY_REQUESTED,
+    Change, Decision, End, Note, Phase, Record, Step, UNREACHABLE_PATIENCE, View,
+    WATCHFUL_INTERVAL, move_to, outcome::RETRY_REQUESTED, seal,
 };
 use crate::{
-    api::{Attempt, AttemptOutcome, OccurrenceState, PodRef, Resolution, ResolutionDecision, Time},
-    maintenance::Note,
+    api::{Attempt, AttemptOutcome, PodRef, Resolution, ResolutionDecision, Time},
     providers::{ProviderError, RunStatus},
 };
 
 /// Reason of an end that a person decided.
-const RESOLVED_BY_PERSON: &str = "ResolvedByPerson";
+pub const RESOLVED_BY_PERSON: &str = "ResolvedByPerson";
 
 impl View<'_> {
     /// Whether a person's decision has an effect now; `newest` is the number of the newest attempt.
     pub(super) fn applies(&self, resolution: &Resolution, newest: i32) -> bool {
-        let full = self.status.attempts.len() >= MAX_ATTEMPTS;
-        self.state == OccurrenceState::Unresolved
+        let full = self.record.is_full();
+        self.phase == Phase::Unresolved
             && resolution.attempt == newest
             && !(full && resolution.decision == ResolutionDecision::Retry)
     }
@@ -27,28 +26,24 @@ impl View<'_> {
         let by_person = |text: &Option<String>| {
             text.as_deref().is_some_and(|t| [RESOLVED_BY_PERSON, RETRY_REQUESTED].contains(&t))
         };
-        let mut named = self.status.attempts.iter().filter(|a| a.number == resolution.attempt);
+        let mut named = self.record.attempts.iter().filter(|a| a.number == resolution.attempt);
         named.any(|attempt| by_person(&attempt.reason) || by_person(&attempt.stop_reason))
     }
 
-    pub(super) fn resolve(&self, attempt: &Attempt) -> Option<Decision> {
-        let resolution = self.snapshot.occurrence.spec.resolution.as_ref()?;
+    pub(super) fn resolve(&self, attempt: &Attempt) -> Option<Decision<Change>> {
+        let resolution = self.snapshot.asked.resolution?;
         if !self.applies(resolution, attempt.number) {
             return None;
         }
-        let end = |outcome, state| {
-            let status = self.close(outcome, None, None, RESOLVED_BY_PERSON);
+        let end = |outcome, end| {
+            let record = self.close(outcome, None, None, RESOLVED_BY_PERSON);
             let message = format!("decided by a person: {}", resolution.reason);
-            self.end_with(status, state, RESOLVED_BY_PERSON, &message)
+            self.end_with(record, end, RESOLVED_BY_PERSON, &message)
                 .note(resolved(attempt, resolution))
         };
         match resolution.decision {
-            ResolutionDecision::Succeeded => {
-                Some(end(AttemptOutcome::Succeeded, OccurrenceState::Succeeded))
-            }
-            ResolutionDecision::Failed => {
-                Some(end(AttemptOutcome::Failed, OccurrenceState::Failed))
-            }
+            ResolutionDecision::Succeeded => Some(end(AttemptOutcome::Succeeded, End::Succeeded)),
+            ResolutionDecision::Failed => Some(end(AttemptOutcome::Failed, End::Failed)),
             ResolutionDecision::Retry => self.resolve_by_retry(attempt, resolution),
         }
     }
@@ -56,13 +51,20 @@ impl View<'_> {
     /// `Retry`: the old run is cancelled first, and the attempt stays Unresolved until it is proven
     /// over, or until the provider cannot say and the person accepts that it may run twice. `None`
     /// means: follow the attempt as usual.
-    fn resolve_by_retry(&self, attempt: &Attempt, resolution: &Resolution) -> Option<Decision> {
+    fn resolve_by_retry(
+        &self,
+        attempt: &Attempt,
+        resolution: &Resolution,
+    ) -> Option<Decision<Change>> {
         if attempt.stop_requested_time.is_none() {
             return Some(self.stop_unresolved());
         }
         let mut pod = None;
-        let cannot_say = match self.snapshot.answer.as_ref()? {
+        let cannot_say = match self.snapshot.answer? {
             Ok(RunStatus::Absent | RunStatus::Failed { .. }) => {
+                return Some(self.another_attempt(attempt, resolution));
+            }
+            Ok(RunStatus::Succeeded { artifact, .. }) if !self.is_success(artifact) => {
                 return Some(self.another_attempt(attempt, resolution));
             }
             // A definite success wins; the others say nothing.
@@ -79,8 +81,8 @@ impl View<'_> {
             }
             Ok(RunStatus::Held | RunStatus::Stopping | RunStatus::StoppedByOthers { .. }) => false,
         };
-        if !self.sealed() {
-            return Some(self.seal());
+        if !self.snapshot.sealed {
+            return Some(seal());
         }
         if !self.snapshot.cancelled {
             return Some(Decision::step(Step::Cancel { attempt: attempt.number, recorded: false }));
@@ -96,45 +98,45 @@ impl View<'_> {
     }
 
     /// The step out of Unresolved into the next attempt.
-    fn another_attempt(&self, attempt: &Attempt, resolution: &Resolution) -> Decision {
-        let mut status = self.close(AttemptOutcome::Failed, None, None, RETRY_REQUESTED);
-        status.next_attempt_time = Some(Time::new(self.now));
+    fn another_attempt(&self, attempt: &Attempt, resolution: &Resolution) -> Decision<Change> {
+        let mut record = self.close(AttemptOutcome::Failed, None, None, RETRY_REQUESTED);
+        record.next_attempt_time = Some(Time::new(self.now));
         let message = "a person asked for another attempt";
-        self.move_to(status, OccurrenceState::Pending, RETRY_REQUESTED, message)
+        move_to(record, Phase::Waiting, RETRY_REQUESTED, message)
             .note(resolved(attempt, resolution))
     }
 
     /// Records the wish to stop without leaving Unresolved.
-    fn stop_unresolved(&self) -> Decision {
-        let mut status = self.status.clone();
-        if let Some(last) = status.attempts.last_mut() {
+    fn stop_unresolved(&self) -> Decision<Change> {
+        let mut record = self.record.clone();
+        if let Some(last) = record.attempts.last_mut() {
             last.stop_requested_time = Some(Time::new(self.now));
             last.stop_reason = Some(RETRY_REQUESTED.to_owned());
         }
         let why = "a person asked for another attempt; the old run is stopped first";
-        self.stay_unresolved(status).note(Note::normal("Stopping", why))
+        self.stay_unresolved(record).note(Note::normal("Stopping", why))
     }
 
     /// The old run is there and being stopped. Its pod is the proof that its end needs later.
-    fn stopping_unresolved(&self, pod: Option<&PodRef>) -> Decision {
-        let mut status = self.status.clone();
-        if let (Some(last), Some(pod)) = (status.attempts.last_mut(), pod) {
+    fn stopping_unresolved(&self, pod: Option<&PodRef>) -> Decision<Change> {
+        let mut record = self.record.clone();
+        if let (Some(last), Some(pod)) = (record.attempts.last_mut(), pod) {
             last.pod = Some(pod.clone());
         }
-        self.stay_unresolved(status).wake_at(self.after(WATCHFUL_INTERVAL))
+        self.stay_unresolved(record).wake_at(self.after(WATCHFUL_INTERVAL))
     }
 
-    fn stay_unresolved(&self, status: crate::api::MaintenanceOccurrenceStatus) -> Decision {
+    fn stay_unresolved(&self, record: Record) -> Decision<Change> {
         let text = |of: &Option<String>| of.clone().unwrap_or_default();
-        let (reason, message) = (text(&self.status.reason), text(&self.status.message));
-        self.move_to(status, OccurrenceState::Unresolved, &reason, &message)
+        let (reason, message) = (text(&self.record.reason), text(&self.record.message));
+        move_to(record, Phase::Unresolved, &reason, &message)
     }
 
     /// After a person's `Succeeded` or `Failed` the old handle is cancelled, best effort.
-    pub(super) fn after_the_end(&self) -> Decision {
-        let by_person = self.status.reason.as_deref() == Some(RESOLVED_BY_PERSON);
-        match self.status.attempts.last() {
-            Some(attempt) if by_person && self.sealed() && !self.snapshot.cancelled => {
+    pub(super) fn after_the_end(&self) -> Decision<Change> {
+        let by_person = self.record.reason.as_deref() == Some(RESOLVED_BY_PERSON);
+        match self.record.attempts.last() {
+            Some(attempt) if by_person && self.snapshot.sealed && !self.snapshot.cancelled => {
                 Decision::step(Step::Cancel { attempt: attempt.number, recorded: true })
             }
             _ => Decision::wait(),
