@@ -244,10 +244,11 @@ impl Controller {
     }
 
     /// The moment on the scheduler's clock at which the wall clock will show `at`. If someone sets
-    /// the wall clock meanwhile, [`Controller::look_at_everything`] corrects it.
+    /// the wall clock meanwhile, [`Controller::look_at_everything`] corrects it. A moment that has come
+    /// already is no reason to look again without pause.
     fn instant(&self, at: Timestamp) -> Instant {
-        let wait = at.duration_since(self.deps.wall.now());
-        Instant::now() + Duration::try_from(wait).unwrap_or(Duration::ZERO)
+        let wait = Duration::try_from(at.duration_since(self.deps.wall.now()));
+        Instant::now() + wait.ok().filter(|wait| !wait.is_zero()).unwrap_or(AFTER_CONFLICT)
     }
 
     fn permit(&self) -> Result<Permit, PassError> {
