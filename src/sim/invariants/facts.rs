@@ -1,7 +1,11 @@
 //! What stands in the objects. Names of fields are written out here once more, on purpose: the
 //! checker must not be wrong together with the code it judges.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -19,6 +23,8 @@ pub(super) struct Store {
     written: BTreeMap<Key, Duration>,
     /// The last version of every occurrence, deleted ones included, by uid.
     occurrences: BTreeMap<String, Arc<Value>>,
+    /// Names of occurrences that have ended otherwise than because nobody wanted them.
+    ended: BTreeSet<Key>,
 }
 
 impl Store {
@@ -31,6 +37,9 @@ impl Store {
         };
         if commit.key.kind == Kind::MaintenanceOccurrence {
             self.occurrences.insert(uid(new).to_owned(), new.clone());
+            if is_terminal(new) && text(new, "/status/reason") != "NotClaimed" {
+                self.ended.insert(commit.key.clone());
+            }
         }
         self.objects.insert(commit.key.clone(), new.clone());
     }
@@ -56,6 +65,11 @@ impl Store {
     /// The last version of the occurrence with this uid, also if it is gone.
     pub(super) fn occurrence(&self, uid: &str) -> Option<&Value> {
         self.occurrences.get(uid).map(AsRef::as_ref)
+    }
+
+    /// Whether an occurrence of this name has ended, also if its record was removed since.
+    pub(super) fn has_ended(&self, key: &Key) -> bool {
+        self.ended.contains(key)
     }
 
     /// Whether the occurrence with this uid stands.
