@@ -140,7 +140,8 @@ fn what_is_over_is_settled_before_anybody_is_answered_and_admitted() {
 
 #[test]
 fn nothing_is_answered_or_admitted_until_what_was_found_is_accounted_for() {
-    let status = json!({"fence": {"epoch": 6, "nonce": "old"}, "ledger": {"entries": [entry("old")]}});
+    let status =
+        json!({"fence": {"epoch": 6, "nonce": "old"}, "ledger": {"entries": [entry("old")]}});
     let queue = queue(&json!({"slots": 4}), &status);
     let mut snapshot = snapshot(queue, vec![Standing::Open]);
     snapshot.unaccounted = 1;

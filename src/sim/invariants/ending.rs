@@ -91,15 +91,13 @@ impl End<'_> {
             return true;
         }
         let key = occurrence_key(&past.key, instant);
-        if self.runs.ran(&key) {
+        if self.runs.ran(&key) || self.store.has_ended(&key) {
             return true;
         }
         self.store.get(&key).is_some_and(|occurrence| {
             let by_hand = facts::text(occurrence, "/spec/scheduleUID").is_empty();
-            let nobody_wanted = facts::text(occurrence, "/status/reason") == "NotClaimed";
-            let ended = facts::is_terminal(occurrence) && !nobody_wanted;
             // One made by hand tells its own story; so does one that is left alone.
-            ended || by_hand || self.is_quarantined(occurrence)
+            by_hand || self.is_quarantined(occurrence)
         })
     }
 
@@ -164,10 +162,12 @@ impl End<'_> {
     }
 
     /// What is left to do about an open attempt.
-    pub(super) fn of_attempt(&self, _of: &Value, attempt: &Value) -> Option<&'static str> {
+    pub(super) fn of_attempt(&self, of: &Value, attempt: &Value) -> Option<&'static str> {
         let run = self.runs.get(facts::text(attempt, "/handle"))?;
         let stops = !facts::text(attempt, "/stopRequestedTime").is_empty();
-        if run.over().is_some_and(|over| over + UNDER_WAY <= self.at) && !run.lost {
+        // That both pods are over says nothing about what they did: a person decides.
+        let waits = facts::text(of, "/status/state") == "Unresolved" && run.was_doubled();
+        if run.over().is_some_and(|over| over + UNDER_WAY <= self.at) && !run.lost && !waits {
             return Some("its run is over, but its end was not recorded");
         }
         let held = run.released.is_none() && run.ended.is_none() && !run.lost && !stops;

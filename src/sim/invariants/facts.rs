@@ -1,7 +1,11 @@
 //! What stands in the objects. Names of fields are written out here once more, on purpose: the
 //! checker must not be wrong together with the code it judges.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -20,6 +24,8 @@ pub(super) struct Store {
     written: BTreeMap<Key, Duration>,
     /// The last version of every occurrence and report job, deleted ones included, by uid.
     occurrences: BTreeMap<String, Arc<Value>>,
+    /// Names of occurrences that have ended otherwise than because nobody wanted them.
+    ended: BTreeSet<Key>,
 }
 
 impl Store {
@@ -32,6 +38,9 @@ impl Store {
         };
         if is_work(commit.key.kind) {
             self.occurrences.insert(uid(new).to_owned(), new.clone());
+            if is_terminal(new) && text(new, "/status/reason") != "NotClaimed" {
+                self.ended.insert(commit.key.clone());
+            }
         }
         self.objects.insert(commit.key.clone(), new.clone());
     }
@@ -57,6 +66,11 @@ impl Store {
     /// The last version of the occurrence or report job with this uid, also if it is gone.
     pub(super) fn occurrence(&self, uid: &str) -> Option<&Value> {
         self.occurrences.get(uid).map(AsRef::as_ref)
+    }
+
+    /// Whether an occurrence of this name has ended, also if its record was removed since.
+    pub(super) fn has_ended(&self, key: &Key) -> bool {
+        self.ended.contains(key)
     }
 
     /// Whether the occurrence with this uid stands.

@@ -30,6 +30,8 @@ pub(super) struct Run {
     is_job: bool,
     /// Pods of the Job that are not over.
     pods: BTreeSet<String>,
+    /// Every pod that the Job ever had.
+    had: BTreeSet<String>,
     /// Whether it was asked to stop.
     told: bool,
     /// Whether its provider has forgotten it.
@@ -44,6 +46,11 @@ impl Run {
             return false;
         }
         self.executing || !self.is_job || self.job_over.is_none() || !self.pods.is_empty()
+    }
+
+    /// Whether its Job had more than one pod, so that nobody but a person can say what that did.
+    pub(super) fn was_doubled(&self) -> bool {
+        self.had.len() > 1
     }
 
     /// When a released run was over.
@@ -193,6 +200,7 @@ impl Runs {
             return;
         };
         let Some(run) = self.by_handle.get_mut(facts::uid_of_owner(job)) else { return };
+        run.had.insert(facts::uid(pod).to_owned());
         let phase = case.after().map_or("", |pod| facts::text(pod, "/status/phase"));
         if case.after().is_none() || ["Succeeded", "Failed"].contains(&phase) {
             run.pods.remove(facts::uid(pod));

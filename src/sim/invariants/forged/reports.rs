@@ -33,7 +33,11 @@ impl Forger {
         forger.write("person", &queue(), &json!({"metadata": {"uid": "q1"}, "spec": spec}));
         for name in ["a", "b"] {
             let spec = json!({"queueName": "reports", "tenant": "acme"});
-            forger.write("person", &report(name), &json!({"metadata": {"uid": name}, "spec": spec}));
+            forger.write(
+                "person",
+                &report(name),
+                &json!({"metadata": {"uid": name}, "spec": spec}),
+            );
         }
         let term = forger.at(1).acquire("r0", "n0");
         forger.ledger(term, &json!([]));
