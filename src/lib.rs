@@ -45,6 +45,7 @@ pub mod identity;
 pub mod maintenance;
 pub mod operator;
 pub mod providers;
+pub mod reconcile;
 pub mod recovery;
 pub mod reports;
 pub mod retry;

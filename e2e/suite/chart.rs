@@ -224,16 +224,16 @@ fn a_report_that_its_queue_would_reject_is_not_even_created() {
 #[test]
 fn reports_of_a_tenant_are_for_those_who_may_submit_for_it() {
     scenario().on_throw_away_cluster().unchecked("nothing runs").run(async |s| {
-        let rule = |resources: &[&str], names: &[&str], verbs: &[&str]| {
+        let may = |resources: &[&str], names: &[&str], verbs: &[&str]| {
             let groups = ["punctual.dev"];
             json!({"apiGroups": groups, "resources": resources, "resourceNames": names, "verbs": verbs})
         };
-        let mut create = rule(&["reportjobs", "reportschedules"], &[], &["create"]);
+        let mut create = may(&["reportjobs", "reportschedules"], &[], &["create"]);
         create.as_object_mut().unwrap().remove("resourceNames");
         let role = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
             "metadata": {"name": "alice"},
-            "rules": [create, rule(&["reporttenants"], &["acme"], &["submit"])],
+            "rules": [create, may(&["reporttenants"], &["acme"], &["submit"])],
         });
         let group = "rbac.authorization.k8s.io";
         let binding = json!({

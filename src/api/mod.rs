@@ -9,6 +9,8 @@
 // The derive of `KubeSchema` copies each struct, with its `pub`, into the body of a function.
 #![allow(unreachable_pub)]
 
+use std::sync::OnceLock;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
 
@@ -75,6 +77,10 @@ pub const VERSION: &str = "v1alpha1";
 
 /// Label on occurrences: the name of their schedule.
 pub const LABEL_SCHEDULE: &str = "punctual.dev/schedule";
+/// Label on Jobs and pods of reports: the name of their queue.
+pub const LABEL_QUEUE: &str = "punctual.dev/queue";
+/// Label on Jobs and pods of reports: their tenant.
+pub const LABEL_TENANT: &str = "punctual.dev/tenant";
 /// Label on Jobs and pods: the uid of the occurrence or report job they run for.
 pub const LABEL_PARENT_UID: &str = "punctual.dev/parent-uid";
 /// Annotation on everything the operator creates: the epoch of the term that created it.
@@ -94,6 +100,12 @@ pub const ANNOTATION_ATTEMPT: &str = "punctual.dev/attempt";
 
 /// The CustomResourceDefinitions of all kinds, in the order they are installed.
 pub fn crds() -> Vec<CustomResourceDefinition> {
+    /// Made once: deriving the schemas takes longer than whatever is done with them.
+    static MADE: OnceLock<Vec<CustomResourceDefinition>> = OnceLock::new();
+    MADE.get_or_init(make_crds).clone()
+}
+
+fn make_crds() -> Vec<CustomResourceDefinition> {
     vec![
         schema::tidy(MaintenanceSchedule::crd()),
         schema::tidy(MaintenanceOccurrence::crd()),

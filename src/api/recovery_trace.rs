@@ -153,14 +153,19 @@ pub struct TraceItem {
     pub message: String,
 }
 
-/// An object of which nothing new is started in this term.
+/// A schedule or a queue of which nothing new is started in this term, or not yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TracePaused {
     /// The schedule, written `<namespace>/<name>`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 320))]
-    pub schedule: String,
-    /// Why, in one word: ForeignFence or Unreadable.
+    pub schedule: Option<String>,
+    /// The queue, written `<namespace>/<name>`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 320))]
+    pub queue: Option<String>,
+    /// Why, in one word: ForeignFence, Unreadable or, of a queue, RecoveryIncomplete.
     #[schemars(length(max = 128))]
     pub reason: String,
 }

@@ -20,7 +20,7 @@ pub const MAX_PARAMETERS_BYTES: usize = 8 * 1024;
 /// What the run may do, and so what guards it and what a failure may trigger. ReadOnly: it only reads, so an unknown
 /// outcome is tried again. Idempotent: its receiver deduplicates by the request id; an unknown outcome waits as
 /// Unresolved. Fenced: it must not run twice or after a cancel, such as deletes; it waits as Unresolved too, and is
-/// repeated only on proof of its end. Default for maintenance: Fenced.
+/// repeated only on proof of its end. Default: Fenced for maintenance, Idempotent for reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ActionClass {
     /// Only reads: an unknown outcome is retried within `maxAttempts`.
@@ -38,11 +38,11 @@ pub enum ActionClass {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(ONE_PROVIDER_RULE).message(ONE_PROVIDER_MESSAGE))]
 pub struct RunSpec {
-    /// What the run may do. Default for maintenance: Fenced.
+    /// What the run may do. Default: Fenced for maintenance, Idempotent for reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_class: Option<ActionClass>,
     /// How many attempts there are in all when runs fail. Disruptions, such as an eviction, are counted apart.
-    /// Default for maintenance: 1.
+    /// Default: 1 for maintenance, 3 for reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 20))]
     pub max_attempts: Option<i32>,

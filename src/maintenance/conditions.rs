@@ -8,12 +8,12 @@ use crate::{
     runs,
 };
 
-pub use crate::runs::conditions::{ACCEPTED, COMPLETE, FAILED, FINISHED, UNRESOLVED, condition};
+pub use crate::runs::conditions::{
+    ACCEPTED, COMPLETE, FAILED, FINISHED, READY, UNRESOLVED, condition,
+};
 
 /// Whether the run acts now.
 pub const RUNNING: &str = "Running";
-/// On schedules: whether the spec can be used and instants run.
-pub const READY: &str = "Ready";
 
 /// Brings the conditions of an occurrence in line with its state.
 pub fn follow_state(

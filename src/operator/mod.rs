@@ -10,6 +10,7 @@ mod replica;
 mod tests;
 #[cfg(test)]
 mod tests_recovery;
+mod work;
 
 pub use config::{Config, ConfigError};
 pub use replica::{Exit, Parts, StartError, run};

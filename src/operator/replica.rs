@@ -10,6 +10,7 @@ use super::{
     Config,
     campaign::{Campaign, watch_clocks},
     notes::ProcessNotes,
+    work::{self, Controllers},
 };
 use crate::{
     authority::{
@@ -17,8 +18,8 @@ use crate::{
         LeaseConfigError, LostReason, Quarantine, Setup, Watchdog, lease::holder,
     },
     cluster::{Clients, EventSender, FencedWriter, ObjectKey, Verb, WriteObserver},
-    maintenance::controller::{self, Controller, MayCreate},
     providers::simulated::SimulatedService,
+    reconcile::MayCreate,
     recovery::Beginning,
     task,
     telemetry::{EventQueue, Health, Metrics},
@@ -276,7 +277,7 @@ impl Replica {
     /// Starts the controllers when leadership begins, stops them when it ends, and returns then.
     async fn work_while_leading(
         self: Arc<Self>,
-        controllers: watch::Sender<Option<Controller>>,
+        controllers: watch::Sender<Option<Controllers>>,
         ended: Ended,
     ) {
         let mut news = self.handle.leadership();
@@ -289,7 +290,7 @@ impl Replica {
             let clocks = self.clocks.clone();
             Arc::new(move || clocks.may_create().map_err(|skew| skew.to_string()))
         };
-        let setup = controller::Setup {
+        let setup = work::Setup {
             clients: self.clients.clone(),
             beginning,
             writer: Arc::clone(&self.writer),
@@ -306,7 +307,7 @@ impl Replica {
             concurrency: self.config.concurrency,
         };
         let health = self.health.clone();
-        let ready = move |working: &Controller| {
+        let ready = move |working: &Controllers| {
             health.present(CACHES);
             controllers.send_replace(Some(working.clone()));
         };
@@ -315,7 +316,7 @@ impl Replica {
             let _ = news.wait_for(|now| matches!(now, Leadership::Lost { .. })).await;
         };
         let lost = self.handle.leadership();
-        controller::run(setup, ready, over).await;
+        work::run(setup, ready, over).await;
         self.health.present(CACHES);
         if matches!(*lost.borrow(), Leadership::Lost { .. }) {
             ended.on_purpose();
@@ -335,7 +336,7 @@ impl Replica {
     }
 
     /// Ticks, and looks at everything again when the wall clock was set.
-    async fn pulse(self: Arc<Self>, working: watch::Receiver<Option<Controller>>) {
+    async fn pulse(self: Arc<Self>, working: watch::Receiver<Option<Controllers>>) {
         let beat = self.health.expect_loop("pulse", MAX_SILENCE);
         let mut lease = self.lease_clock.now();
         let mut wall = self.wall_clock.now();
@@ -350,10 +351,10 @@ impl Replica {
             if set {
                 tracing::warn!(?moved, "the wall clock was set; everything is looked at again");
             }
-            if let Some(controller) = working.borrow().as_ref() {
-                controller.show_ages();
+            if let Some(controllers) = working.borrow().as_ref() {
+                controllers.show_ages();
                 if set {
-                    controller.look_at_everything();
+                    controllers.look_at_everything();
                 }
             }
         }

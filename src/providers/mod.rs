@@ -38,6 +38,15 @@ pub struct Parent {
     pub uid: String,
 }
 
+/// Whose report a run is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfQueue {
+    /// Name of the queue that admitted it.
+    pub name: String,
+    /// Its tenant.
+    pub tenant: String,
+}
+
 /// Everything a provider needs to know a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRequest {
@@ -53,6 +62,8 @@ pub struct RunRequest {
     pub request_id: String,
     /// The intended instant, if the work has one.
     pub intended_time: Option<IntendedTime>,
+    /// The queue and the tenant, if it is a report.
+    pub queue: Option<OfQueue>,
     /// Epoch of the present term.
     pub epoch: i64,
     /// The effective class, the default of the parent's kind filled in.

@@ -17,8 +17,8 @@ use std::fmt;
 
 use crate::{
     api::{
-        MAX_MESSAGE_CHARS, MAX_REASON_CHARS, MaintenanceOccurrence, OccurrenceState, RecoveryClass,
-        truncate,
+        Attempt, MAX_MESSAGE_CHARS, MAX_REASON_CHARS, MaintenanceOccurrence, OccurrenceState,
+        RecoveryClass, ReportJob, ReportState, truncate,
     },
     providers::{Orphans, ProviderError, RunStatus},
     runs::open_attempt,
@@ -68,13 +68,65 @@ pub enum Found {
 /// How an occurrence is found.
 pub fn found(occurrence: &MaintenanceOccurrence) -> Found {
     let Some(status) = &occurrence.status else { return Found::Idle };
-    if status.state.is_some_and(OccurrenceState::is_terminal) {
-        return Found::Over;
+    let state = status.state.unwrap_or(OccurrenceState::Pending);
+    found_as(state.is_terminal(), state == OccurrenceState::Unresolved, &status.attempts)
+}
+
+/// How a report job is found.
+pub fn found_report(report: &ReportJob) -> Found {
+    let Some(status) = &report.status else { return Found::Idle };
+    let state = status.state.unwrap_or(ReportState::Queued);
+    found_as(state.is_terminal(), state == ReportState::Unresolved, &status.attempts)
+}
+
+fn found_as(terminal: bool, unresolved: bool, attempts: &[Attempt]) -> Found {
+    match (terminal, open_attempt(attempts).is_some()) {
+        (true, _) => Found::Over,
+        (false, true) => Found::Open { unresolved },
+        (false, false) => Found::Idle,
     }
-    if open_attempt(&status.attempts).is_some() {
-        Found::Open { unresolved: status.state == Some(OccurrenceState::Unresolved) }
-    } else {
-        Found::Idle
+}
+
+/// An object once a pass over it has come to rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtRest<'a> {
+    /// Its uid.
+    pub uid: Option<&'a str>,
+    /// Whether it is over.
+    pub terminal: bool,
+    /// Whether nobody knows how its run ended.
+    pub unresolved: bool,
+    /// The reason of its state.
+    pub reason: &'a str,
+    /// The sentence with it.
+    pub message: &'a str,
+}
+
+impl<'a> From<&'a MaintenanceOccurrence> for AtRest<'a> {
+    fn from(occurrence: &'a MaintenanceOccurrence) -> Self {
+        let status = occurrence.status.as_ref();
+        let state = status.and_then(|status| status.state);
+        Self {
+            uid: occurrence.metadata.uid.as_deref(),
+            terminal: state.is_some_and(OccurrenceState::is_terminal),
+            unresolved: state == Some(OccurrenceState::Unresolved),
+            reason: status.and_then(|status| status.reason.as_deref()).unwrap_or_default(),
+            message: status.and_then(|status| status.message.as_deref()).unwrap_or_default(),
+        }
+    }
+}
+
+impl<'a> From<&'a ReportJob> for AtRest<'a> {
+    fn from(report: &'a ReportJob) -> Self {
+        let status = report.status.as_ref();
+        let state = status.and_then(|status| status.state);
+        Self {
+            uid: report.metadata.uid.as_deref(),
+            terminal: state.is_some_and(ReportState::is_terminal),
+            unresolved: state == Some(ReportState::Unresolved),
+            reason: status.and_then(|status| status.reason.as_deref()).unwrap_or_default(),
+            message: status.and_then(|status| status.message.as_deref()).unwrap_or_default(),
+        }
     }
 }
 
@@ -161,25 +213,16 @@ pub fn answered(answer: &Result<RunStatus, ProviderError>) -> Judgement {
     }
 }
 
-/// What is known once a pass over an occurrence has come to rest.
-pub fn rested(found: &Found, occurrence: &MaintenanceOccurrence) -> Judgement {
-    let status = occurrence.status.as_ref();
-    let state = status.and_then(|status| status.state);
-    let text = |of: Option<&String>| of.cloned().unwrap_or_default();
-    let reason = text(status.and_then(|status| status.reason.as_ref()));
-    let message = text(status.and_then(|status| status.message.as_ref()));
-    match (found, state) {
-        (Found::Idle, _) => {
-            Judgement::Known(Verdict::new(RecoveryClass::Resumed, "NothingRan", &message))
-        }
-        (Found::Open { .. }, Some(state)) if state.is_terminal() => {
-            Judgement::Known(Verdict::new(RecoveryClass::Reconciled, &reason, &message))
-        }
+/// What is known once a pass over an object has come to rest.
+pub fn rested<'a>(found: &Found, object: impl Into<AtRest<'a>>) -> Judgement {
+    let AtRest { terminal, unresolved, reason, message, .. } = object.into();
+    let known = |class, reason| Judgement::Known(Verdict::new(class, reason, message));
+    match found {
+        Found::Idle => known(RecoveryClass::Resumed, "NothingRan"),
+        Found::Open { .. } if terminal => known(RecoveryClass::Reconciled, reason),
         // Found open and unresolved since: nobody answered. One that was unresolved before is asked
         // for as long as any other.
-        (Found::Open { unresolved: false }, Some(OccurrenceState::Unresolved)) => {
-            Judgement::Known(Verdict::uncertain(&reason, &message))
-        }
+        Found::Open { unresolved: false } if unresolved => known(RecoveryClass::Uncertain, reason),
         _ => Judgement::Nothing,
     }
 }

@@ -22,11 +22,15 @@
 
 pub mod admission;
 pub mod budget;
+pub mod controller;
 pub mod drain;
+pub mod facts;
 pub mod fairness;
 pub mod job;
 pub mod ledger;
 pub mod limits;
+mod name;
+pub mod queue;
 pub mod rules;
 #[cfg(test)]
 mod tests;

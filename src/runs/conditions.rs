@@ -17,6 +17,9 @@ pub const COMPLETE: &str = "Complete";
 /// Set at the end, if it did not succeed, whatever the reason.
 pub const FAILED: &str = "Failed";
 
+/// On what starts runs, a schedule or a queue: whether its spec can be used and runs start.
+pub const READY: &str = "Ready";
+
 /// A condition.
 pub fn condition(
     r#type: &str,

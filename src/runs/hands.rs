@@ -186,6 +186,7 @@ pub fn request(parent: Parent, of: AttemptOf<'_>, permit: &Permit) -> RunRequest
         run_key: work.attempts.key(attempt),
         request_id: work.request_id.clone(),
         intended_time,
+        queue: None,
         epoch: permit.term().epoch,
         class,
         run,

@@ -2,12 +2,13 @@
 
 use kube::{Resource as _, ResourceExt as _};
 
-use super::{Controller, PassError, occurrence::KIND};
+use super::{Controller, occurrence::KIND};
 use crate::{
     api::{MaintenanceOccurrence, MaintenanceSchedule},
     authority::{NotLeading, Permit},
     identity::{WorkId, maintenance_attempt_name, occurrence_name},
     providers::{Acceptance, Parent, ProviderError, RunRequest},
+    reconcile::PassError,
     time::IntendedTime,
 };
 
@@ -47,6 +48,7 @@ fn first_run(schedule: &MaintenanceSchedule, at: IntendedTime, epoch: i64) -> Ru
         run_key: work.maintenance_run_key(1),
         request_id: work.request_id(),
         intended_time: Some(at),
+        queue: None,
         epoch,
         class: schedule.spec.run.maintenance_class(),
         run: schedule.spec.run.clone(),

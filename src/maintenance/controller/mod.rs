@@ -9,13 +9,10 @@ mod acceptance;
 mod census;
 mod occurrence;
 mod orphans;
-mod report;
 mod schedule;
-mod start;
 mod takeover;
 mod wiring;
 
-pub use start::{Setup, run};
 pub use wiring::Wiring;
 
 use std::{
@@ -24,32 +21,16 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
-use jiff::Timestamp;
-use kube::api::ObjectMeta;
 use tokio::time::Instant;
 
-use super::Note;
 use crate::{
-    api::{Fence, MaintenanceOccurrence, MaintenanceSchedule},
-    authority::{Foreign, Gate, NotLeading, Permit, Quarantine},
-    cluster::{ApiError, Cache, FencedWriter, ObjectKey, Queue, Reader, WriteError, run_workers},
-    providers::Providers,
-    recovery::Recovery,
-    retry::{self, ObjectBackoff},
+    api::{MaintenanceOccurrence, MaintenanceSchedule},
+    cluster::{Cache, ObjectKey, Queue, run_workers},
+    reconcile::{Departures, Deps, PassOf},
     runs::hands,
-    telemetry::{EventQueue, Metrics},
-    time::WallClock,
 };
-
-/// Most rounds of one pass over one object. A pass ends by itself much earlier; the bound turns a
-/// decision that does not come to rest into a visible error instead of a busy loop.
-const MAX_ROUNDS: usize = 16;
-
-/// After a conflicting write: the watch has brought the newer version by then, or it is read live.
-const AFTER_CONFLICT: Duration = Duration::from_millis(50);
 
 /// What the queue hands out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,70 +68,6 @@ impl Key {
     }
 }
 
-/// Why a pass over an object was broken off; it is made again later.
-#[derive(Debug, thiserror::Error)]
-pub enum PassError {
-    /// This process does not lead (any more).
-    #[error(transparent)]
-    NotLeading(#[from] NotLeading),
-    /// A read failed.
-    #[error("cannot read from the API server")]
-    Read(#[source] ApiError),
-    /// A write failed.
-    #[error("cannot write to the API server")]
-    Write(#[source] WriteError),
-    /// An object that must be sealed cannot be read.
-    #[error("occurrence {0} cannot be read; repair or delete it, its schedule waits for that")]
-    Unreadable(ObjectKey),
-    /// The decision did not come to rest: a defect.
-    #[error("no rest after {MAX_ROUNDS} rounds; this is a defect")]
-    Restless,
-}
-
-impl PassError {
-    /// For metrics.
-    pub fn category(&self) -> &'static str {
-        match self {
-            Self::NotLeading(_) => "not_leading",
-            Self::Read(error) => error.category(),
-            Self::Write(error) => error.category(),
-            Self::Unreadable(_) => "unreadable",
-            Self::Restless => "restless",
-        }
-    }
-}
-
-/// Whether occurrences may be created now: the clocks agree.
-pub type MayCreate = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
-
-/// What the controller works with.
-pub struct Deps {
-    /// Leadership.
-    pub gate: Gate,
-    /// Objects with foreign fences, which are left alone.
-    pub quarantine: Arc<Quarantine>,
-    /// Live reads.
-    pub reader: Reader,
-    /// Fenced writes.
-    pub writer: Arc<FencedWriter>,
-    /// Wall clock: the only time decisions about schedules know.
-    pub wall: WallClock,
-    /// What executes runs.
-    pub providers: Providers,
-    /// Whether occurrences may be created now.
-    pub may_create: MayCreate,
-    /// Told what is learnt of what this leader found.
-    pub recovery: Recovery,
-    /// Events for people.
-    pub events: EventQueue,
-    /// Metrics.
-    pub metrics: Arc<Metrics>,
-    /// How long finished occurrences without a schedule are kept.
-    pub orphan_retention: Duration,
-    /// Objects worked on at once.
-    pub concurrency: usize,
-}
-
 /// The maintenance controller.
 #[derive(Clone)]
 pub struct Controller {
@@ -159,8 +76,8 @@ pub struct Controller {
     occurrences: Cache<MaintenanceOccurrence>,
     queue: Queue<Key>,
     census: census::Census,
-    backoff: Arc<ObjectBackoff>,
     memory: Arc<Mutex<Memory>>,
+    departures: Arc<Departures>,
     working: Arc<AtomicBool>,
 }
 
@@ -171,8 +88,6 @@ struct Memory {
     runs: hands::Memory,
     /// The newest instant whose occurrence the API server refused, by schedule.
     refused: BTreeMap<ObjectKey, schedule::Refused>,
-    /// What deleted occurrences recorded, by uid.
-    departed: BTreeMap<String, orphans::Departed>,
 }
 
 impl Controller {
@@ -215,99 +130,19 @@ impl Controller {
 
     /// One pass over one object; gives the moment of the next look.
     async fn pass(&self, key: Key) -> Option<Instant> {
-        let started = Instant::now();
+        let pass = PassOf { kind: key.kind(), key: key.backoff_key(), started: Instant::now() };
         let outcome = match &key {
             Key::Schedule(object) => self.pass_schedule(object).await,
             Key::Occurrence(object) => self.pass_occurrence(object).await,
             Key::Orphan { namespace, uid, name } => self.pass_orphan(namespace, uid, name).await,
         };
-        let result = outcome.as_ref().map(|_| ()).map_err(PassError::category);
-        self.deps.metrics.reconciled(key.kind(), result, started.elapsed());
-        match outcome {
-            Ok(wake_at) => {
-                self.backoff.succeeded(&key.backoff_key());
-                wake_at.map(|at| self.instant(at))
-            }
-            Err(PassError::NotLeading(_)) => None,
-            // Somebody else wrote, which is no fault: the newest version is looked at at once.
-            Err(PassError::Write(WriteError::Api(ApiError::Conflict { .. }))) => {
-                Some(Instant::now() + AFTER_CONFLICT)
-            }
-            Err(error) => {
-                let delay = self.backoff.failed(&key.backoff_key());
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(?key, error, ?delay, "pass broken off; it is made again");
-                Some(Instant::now() + delay)
-            }
-        }
-    }
-
-    /// The moment on the scheduler's clock at which the wall clock will show `at`. If someone sets
-    /// the wall clock meanwhile, [`Controller::look_at_everything`] corrects it.
-    fn instant(&self, at: Timestamp) -> Instant {
-        let wait = at.duration_since(self.deps.wall.now());
-        Instant::now() + Duration::try_from(wait).unwrap_or(Duration::ZERO)
-    }
-
-    fn permit(&self) -> Result<Permit, PassError> {
-        Ok(self.deps.gate.permit()?)
-    }
-
-    fn note(&self, kind: &'static str, key: &ObjectKey, uid: Option<&str>, notes: &[Note]) {
-        for note in notes {
-            report::publish(&self.deps.events, kind, key, uid, note);
-        }
-    }
-
-    /// Whether an object, as read, may be written in this term. A newer fence than this term's means
-    /// that either this process is deposed or the object is to be left alone.
-    async fn may_write(
-        &self,
-        permit: &Permit,
-        kind: &'static str,
-        object: &ObjectMeta,
-        fence: Option<&Fence>,
-    ) -> Result<bool, PassError> {
-        let term = permit.term();
-        let foreign = fence.filter(|fence| {
-            fence.epoch > term.epoch || (fence.epoch == term.epoch && fence.nonce != term.nonce)
-        });
-        let Some(fence) = foreign else { return Ok(true) };
-        let met = self.deps.quarantine.met(permit, kind, object, fence).await;
-        match met.map_err(PassError::Read)? {
-            Foreign::Lost(_) => Err(NotLeading.into()),
-            Foreign::Quarantined { first } => {
-                if first {
-                    self.deps.metrics.foreign_fence();
-                    let message = format!(
-                        "it carries the fence of epoch {}, which no term of this Lease has had; it is left alone",
-                        fence.epoch
-                    );
-                    let note = Note::warning("ForeignFence", message);
-                    self.note(kind, &ObjectKey::of(object), object.uid.as_deref(), &[note]);
-                }
-                Ok(false)
-            }
-        }
-    }
-
-    /// What a failed write means for the pass: a conflict is no fault, the object is looked at again.
-    fn after_write_error(error: WriteError) -> PassError {
-        match error {
-            WriteError::NotLeading(not_leading) => PassError::NotLeading(not_leading),
-            error => PassError::Write(error),
-        }
+        self.deps.ended(&pass, outcome)
     }
 }
 
 /// A poisoned lock still holds a usable memory: whatever is missing is learnt again.
 fn lock(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
     memory.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A new instance of the retry bookkeeping.
-fn backoff() -> Arc<ObjectBackoff> {
-    Arc::new(ObjectBackoff::new(retry::RECONCILE))
 }
 
 #[cfg(test)]

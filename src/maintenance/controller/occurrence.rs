@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 
-use super::{Controller, Deps, Key, MAX_ROUNDS, PassError};
+use super::{Controller, Key};
 use crate::{
     api::{MaintenanceOccurrence, MaintenanceOccurrenceStatus, MaintenanceSchedule, RunSpec},
     authority::{Fenced as _, NotLeading, Permit, Sealed},
@@ -17,6 +17,7 @@ use crate::{
         schedule::is_terminal,
     },
     providers::{Committed, RunRequest},
+    reconcile::{MAX_ROUNDS, PassError},
     runs::hands::{self, AttemptOf, Hands},
 };
 
@@ -31,7 +32,7 @@ impl Controller {
         &self,
         key: &ObjectKey,
     ) -> Result<Option<Timestamp>, PassError> {
-        let permit = self.permit()?;
+        let permit = self.deps.permit()?;
         let occurrence = match self.occurrences.lookup(key) {
             Lookup::Found(occurrence) => occurrence,
             Lookup::Unreadable(error) => {
@@ -47,7 +48,7 @@ impl Controller {
             self.queue.add(orphan_key(&occurrence));
             return Ok(None);
         }
-        if !self.may_write(&permit, KIND, &occurrence.metadata, occurrence.fence()).await? {
+        if !self.deps.may_write(&permit, KIND, &occurrence.metadata, occurrence.fence()).await? {
             let uid = occurrence.metadata.uid.as_deref();
             self.deps.recovery.left_alone(uid, "ForeignFence", "it carries a foreign fence");
             return Ok(None);
@@ -92,7 +93,7 @@ impl Controller {
     /// Tells people; what is ignored in the spec is told once for each change of it.
     fn note_occurrence(&self, key: &ObjectKey, snapshot: &mut Snapshot, notes: &[Note]) {
         let meta = &snapshot.occurrence.metadata;
-        self.note(KIND, key, meta.uid.as_deref(), notes);
+        self.deps.note(KIND, key, meta.uid.as_deref(), notes);
         if let Some(generation) = meta.generation
             && notes.iter().any(occurrence::is_about_ignored)
         {
@@ -200,8 +201,7 @@ impl Controller {
     }
 
     fn hands<'a>(&'a self, permit: &'a Permit) -> Hands<'a> {
-        let Deps { providers, recovery, .. } = self.deps.as_ref();
-        Hands { providers, recovery, permit }
+        Hands { providers: &self.deps.providers, recovery: &self.deps.recovery, permit }
     }
 
     async fn write_occurrence(
@@ -218,7 +218,7 @@ impl Controller {
             Ok(sealed) => sealed,
             Err(error) => {
                 self.refresh_occurrence(key).await;
-                return Err(Self::after_write_error(error));
+                return Err(error.into());
             }
         };
         let stored = sealed.into_inner();
@@ -283,7 +283,7 @@ impl Controller {
                 self.deps.metrics.released(Duration::try_from(late).unwrap_or(Duration::ZERO));
             }
             let note = Note::normal("Released", format!("attempt {attempt} was released"));
-            self.note(KIND, key, snapshot.occurrence.metadata.uid.as_deref(), &[note]);
+            self.deps.note(KIND, key, snapshot.occurrence.metadata.uid.as_deref(), &[note]);
         }
         snapshot.answer = Some(answer);
         Ok(())

@@ -5,21 +5,17 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Controller, Key, Memory, PassError, occurrence::all_committed};
+use super::{Controller, Key, occurrence::all_committed};
 use crate::{
     api::{ActionClass, MaintenanceOccurrence, RunSpec},
-    authority::Permit,
     cluster::ObjectKey,
     maintenance::schedule::is_terminal,
-    providers::{Committed, Orphan, Orphans, ProviderError},
+    providers::Orphans,
+    reconcile::{Departures, PassError},
 };
 
 /// How often it is looked again.
 const INTERVAL: SignedDuration = SignedDuration::from_secs(5);
-
-/// Deleted occurrences whose runs are not known to be over. One that is forgotten frees its claim by
-/// what the API server still shows, or by a person's word.
-const MAX_DEPARTED: usize = 4096;
 
 /// Length of `-YYYYMMDDHHMM` at the end of an occurrence's name.
 const INSTANT_SUFFIX: usize = 13;
@@ -31,7 +27,7 @@ impl Controller {
         uid: &str,
         name: &str,
     ) -> Result<Option<Timestamp>, PassError> {
-        let permit = self.permit()?;
+        let permit = self.deps.permit()?;
         let key = ObjectKey::new(namespace, name);
         let parent: Option<MaintenanceOccurrence> =
             self.deps.reader.get(&key).await.map_err(PassError::Read)?;
@@ -45,10 +41,10 @@ impl Controller {
             return Ok(None);
         }
         if let Some(parent) = parent.filter(|p| p.metadata.uid.as_deref() == Some(uid)) {
-            self.memory().remember(&parent);
+            remember(&self.departures, &parent);
         }
         let again = self.deps.wall.now().checked_add(INTERVAL).ok();
-        match self.stop_orphans(&permit, namespace, uid, None).await {
+        match self.departures.stop(&self.deps, &permit, namespace, uid, None).await {
             Ok(Orphans::Over) => {
                 if let Some(schedule) = schedule_of(name) {
                     self.queue.add(Key::Schedule(ObjectKey::new(namespace, schedule)));
@@ -73,52 +69,13 @@ impl Controller {
     }
 }
 
-impl Controller {
-    /// Stops what runs for a parent that is gone, going or over. `class`: what its claim says, in
-    /// case no version of it was seen.
-    pub(super) async fn stop_orphans(
-        &self,
-        permit: &Permit,
-        namespace: &str,
-        uid: &str,
-        class: Option<ActionClass>,
-    ) -> Result<Orphans, ProviderError> {
-        let departed = self.memory().departed.get(uid).cloned();
-        let orphan = Orphan {
-            namespace: namespace.to_owned(),
-            parent_uid: uid.to_owned(),
-            class: departed.as_ref().map(|d| d.class).or(class).unwrap_or(ActionClass::Fenced),
-            attempts: departed.map(|d| d.attempts),
-        };
-        let outcome = self.deps.providers.stop_orphans(permit, &orphan).await;
-        self.deps.recovery.orphaned(uid, &outcome);
-        let outcome = outcome?;
-        if outcome == Orphans::Over {
-            self.memory().departed.remove(uid);
-        }
-        Ok(outcome)
-    }
-}
-
-/// What the last version of an occurrence recorded, kept until its runs are over.
-#[derive(Clone, Debug)]
-pub(super) struct Departed {
-    class: ActionClass,
-    attempts: Vec<Committed>,
-}
-
-impl Memory {
-    /// Remembers the last version of an occurrence that goes.
-    pub(super) fn remember(&mut self, occurrence: &MaintenanceOccurrence) {
-        let Some(uid) = occurrence.metadata.uid.clone() else { return };
-        if self.departed.len() >= MAX_DEPARTED {
-            self.departed.pop_first();
-        }
-        let status = occurrence.status.as_ref();
-        let run = status.and_then(|s| s.run.as_ref()).or(occurrence.spec.run.as_ref());
-        let class = run.map_or(ActionClass::Fenced, RunSpec::maintenance_class);
-        self.departed.insert(uid, Departed { class, attempts: all_committed(occurrence) });
-    }
+/// Remembers the last version of an occurrence that goes.
+pub(super) fn remember(departures: &Departures, occurrence: &MaintenanceOccurrence) {
+    let Some(uid) = occurrence.metadata.uid.as_deref() else { return };
+    let status = occurrence.status.as_ref();
+    let run = status.and_then(|s| s.run.as_ref()).or(occurrence.spec.run.as_ref());
+    let class = run.map_or(ActionClass::Fenced, RunSpec::maintenance_class);
+    departures.remember(uid, class, all_committed(occurrence));
 }
 
 /// The schedule's name in an occurrence's name.

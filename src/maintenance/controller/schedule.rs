@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use kube::api::PropagationPolicy;
 
-use super::{Controller, Key, MAX_ROUNDS, PassError};
+use super::{Controller, Key};
 use crate::{
     api::{Claim, MaintenanceOccurrence, MaintenanceSchedule, OccurrenceState},
     authority::{Fenced as _, Permit, Sealed},
@@ -16,6 +16,7 @@ use crate::{
         schedule::{self, Plan, Refusal, Snapshot, TakenOver},
     },
     providers::Orphans,
+    reconcile::{MAX_ROUNDS, PassError},
     retry,
     time::IntendedTime,
 };
@@ -35,7 +36,7 @@ impl Controller {
         &self,
         key: &ObjectKey,
     ) -> Result<Option<Timestamp>, PassError> {
-        let permit = self.permit()?;
+        let permit = self.deps.permit()?;
         let schedule = match self.schedules.lookup(key) {
             Lookup::Found(schedule) => schedule,
             Lookup::Unreadable(error) => {
@@ -49,7 +50,7 @@ impl Controller {
                 return Ok(None);
             }
         };
-        if !self.may_write(&permit, KIND, &schedule.metadata, schedule.fence()).await? {
+        if !self.deps.may_write(&permit, KIND, &schedule.metadata, schedule.fence()).await? {
             return Ok(None);
         }
         // Observe.
@@ -154,11 +155,7 @@ impl Controller {
         };
         let mut next = occurrence.clone();
         next.status.get_or_insert_default().state.get_or_insert(OccurrenceState::Pending);
-        self.deps
-            .writer
-            .write_status(permit, &occurrence, next)
-            .await
-            .map_err(Self::after_write_error)
+        self.deps.writer.write_status(permit, &occurrence, next).await.map_err(PassError::from)
     }
 
     /// Creates what the plan wants, inert, and puts the answers into the snapshot.
@@ -183,7 +180,7 @@ impl Controller {
                     let refusal = self.remember_refusal(key, instant, error.to_string());
                     snapshot.refused.insert(instant, refusal);
                 }
-                Err(error) => return Err(Self::after_write_error(error)),
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())
@@ -242,9 +239,11 @@ impl Controller {
                 return Ok(known.is_none_or(|k| k.metadata.uid.as_deref() != Some(&claim.uid)));
             }
         }
-        let permit = self.permit()?;
-        match self.stop_orphans(&permit, &key.namespace, &claim.uid, Some(claim.action_class)).await
-        {
+        let permit = self.deps.permit()?;
+        let class = Some(claim.action_class);
+        let stopped =
+            self.departures.stop(&self.deps, &permit, &key.namespace, &claim.uid, class).await;
+        match stopped {
             Ok(Orphans::Over) => {
                 snapshot.over.insert(claim.uid.clone());
                 Ok(true)
@@ -276,10 +275,10 @@ impl Controller {
                 Ok(sealed) => self.schedules.observe(sealed.into_inner()),
                 Err(error) => {
                     self.refresh_schedule(key).await;
-                    return Err(Self::after_write_error(error));
+                    return Err(error.into());
                 }
             }
-            self.note(KIND, key, uid, &plan.notes);
+            self.deps.note(KIND, key, uid, &plan.notes);
             self.look_at_occurrences_of(key);
         }
         for record in &plan.prune {
@@ -306,10 +305,15 @@ impl Controller {
         match self.deps.writer.delete(permit, record, PropagationPolicy::Background).await {
             Ok(_) => {
                 let note = Note::normal("RecordPruned", why);
-                self.note("MaintenanceOccurrence", &key, record.metadata.uid.as_deref(), &[note]);
+                self.deps.note(
+                    "MaintenanceOccurrence",
+                    &key,
+                    record.metadata.uid.as_deref(),
+                    &[note],
+                );
                 Ok(())
             }
-            Err(error) => Err(Self::after_write_error(error)),
+            Err(error) => Err(error.into()),
         }
     }
 

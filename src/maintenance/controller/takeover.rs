@@ -15,7 +15,7 @@ const KIND: &str = "mocc";
 
 impl Controller {
     /// Every occurrence that was listed, and every claim whose occurrence is gone.
-    pub(super) fn found(&self) -> Vec<(Item, Found)> {
+    pub fn found(&self) -> Vec<(Item, Found)> {
         let mut items = Vec::new();
         for occurrence in self.occurrences.all() {
             items.push((item(&occurrence), classify::found(&occurrence)));
@@ -52,9 +52,12 @@ impl Controller {
     }
 
     /// Schedules of which nothing new is started in this term.
-    pub(super) fn paused(&self) -> Vec<TracePaused> {
-        let pause =
-            |schedule: String, reason: &str| TracePaused { schedule, reason: reason.to_owned() };
+    pub fn paused(&self) -> Vec<TracePaused> {
+        let pause = |schedule: String, reason: &str| TracePaused {
+            schedule: Some(schedule),
+            queue: None,
+            reason: reason.to_owned(),
+        };
         let quarantined = self.schedules.all().into_iter().filter_map(|schedule| {
             let uid = schedule.metadata.uid.as_deref()?;
             let key = crate::cluster::ObjectKey::of(&schedule.metadata);

@@ -2,21 +2,26 @@
 
 mod takeover;
 
+use std::time::Duration;
+
 use http::Method;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::{
     authority::{
-        ClockGuard, Elector, Entropy, LeaseConfig, Setup as Election, Term,
+        ClockGuard, Elector, Entropy, Gate, LeaseConfig, Quarantine, Setup as Election, Term,
         config::DEFAULT_DURATION,
     },
     cluster::{
         Clients, NoObserver,
         fake::{FakeApi, Logged},
     },
-    providers::job::JobProvider,
-    time::{LeaseClock, LeaseInstant},
+    providers::{Providers, job::JobProvider},
+    reconcile::{Means, RunCaches},
+    recovery::Recovery,
+    telemetry::{EventQueue, Metrics},
+    time::{LeaseClock, LeaseInstant, WallClock},
 };
 
 const SCHEDULES: &str = "/apis/punctual.dev/v1alpha1/namespaces/docs/maintenanceschedules";
@@ -61,10 +66,10 @@ impl Scene {
         let events = EventQueue::new(Arc::clone(&metrics));
         let wiring = Wiring::new(&events, &metrics);
         let writer = Arc::new(clients.writer(NoObserver));
-        let (jobs, sightings) = wiring.runs();
+        let (jobs, sightings) = RunCaches::new(&events, &metrics, &[wiring.listener()]).seen();
         let job =
             JobProvider::new(clients.reader(), Arc::clone(&writer), jobs, sightings, lease_clock);
-        let controller = wiring.controller(Deps {
+        let controller = wiring.controller(&Arc::new(Deps::new(Means {
             gate,
             quarantine: Arc::new(Quarantine::new(lease, elector, 0)),
             reader: clients.reader(),
@@ -77,7 +82,7 @@ impl Scene {
             metrics,
             orphan_retention: Duration::from_secs(3600),
             concurrency: 1,
-        });
+        })));
         Self { fake, controller }
     }
 

@@ -7,45 +7,39 @@ use kube::ResourceExt as _;
 use tokio::task::JoinSet;
 
 use super::{
-    Controller, Deps, Key, Memory, backoff, census::Census, lock, occurrence::orphan_key,
+    Controller, Key, Memory, census::Census, occurrence::orphan_key, orphans::remember,
     schedule::index_key,
 };
 use crate::{
     api::{LABEL_PARENT_UID, MaintenanceOccurrence, MaintenanceSchedule},
-    cluster::{Cache, Change, Clients, Listener, Object, ObjectKey, Queue, Scope},
+    cluster::{Cache, Change, Clients, ObjectKey, Queue, Scope},
     identity::occurrence_name,
-    maintenance::{Note, schedule::is_terminal},
-    providers::job::{Sightings, digest::JobDigest},
-    task,
+    maintenance::schedule::is_terminal,
+    providers::job::digest::JobDigest,
+    reconcile::{Departures, Deps, RunListener, Watching, follow, job_of_pod},
     telemetry::{EventQueue, Metrics},
 };
 
-/// Label that the Job controller puts on pods: the name of their Job.
-const LABEL_JOB_NAME: &str = "batch.kubernetes.io/job-name";
-
-/// The caches and the queue, before there is a controller: providers are built from them.
+/// The caches and the queue, before there is a controller.
 pub struct Wiring {
     schedules: Cache<MaintenanceSchedule>,
     occurrences: Cache<MaintenanceOccurrence>,
-    jobs: Cache<Job>,
-    pods: Cache<Pod>,
     queue: Queue<Key>,
-    sightings: Sightings,
     census: Census,
     memory: Arc<Mutex<Memory>>,
+    departures: Arc<Departures>,
 }
 
 impl Wiring {
     /// Empty caches whose changes make keys due.
     pub fn new(events: &EventQueue, metrics: &Arc<Metrics>) -> Self {
         let queue = Queue::new();
-        let sightings = Sightings::new();
         let memory: Arc<Mutex<Memory>> = Arc::default();
+        let departures: Arc<Departures> = Arc::default();
         let census = Census::new(Arc::clone(metrics));
-        let watching = |kind| (kind, events.clone(), Arc::clone(metrics));
         let schedules = Cache::new(
             |_: &MaintenanceSchedule| None,
-            Watching::new(watching("MaintenanceSchedule"), {
+            Watching::new("MaintenanceSchedule", events, metrics, {
                 let (queue, census) = (queue.clone(), census.clone());
                 move |change: &Change<'_, MaintenanceSchedule>| {
                     census.schedule(change);
@@ -55,131 +49,47 @@ impl Wiring {
         );
         let occurrences = Cache::new(
             |o: &MaintenanceOccurrence| Some(index_key(&schedule_key(o))),
-            Watching::new(watching("MaintenanceOccurrence"), {
-                let (queue, memory) = (queue.clone(), Arc::clone(&memory));
+            Watching::new("MaintenanceOccurrence", events, metrics, {
+                let (queue, departures) = (queue.clone(), Arc::clone(&departures));
                 let census = census.clone();
                 move |change: &Change<'_, MaintenanceOccurrence>| {
                     census.occurrence(change);
-                    occurrence_changed(&queue, &memory, change);
+                    occurrence_changed(&queue, &departures, change);
                 }
             }),
         );
-        let jobs = Cache::new(
-            |job: &Job| job.labels().get(LABEL_PARENT_UID).cloned(),
-            Watching::new(watching("Job"), {
-                let (queue, occurrences, sightings) =
-                    (queue.clone(), occurrences.clone(), sightings.clone());
-                move |change: &Change<'_, Job>| {
-                    sightings.on_job(change);
-                    job_changed(&queue, &occurrences, change);
-                }
-            }),
-        );
-        let pods = Cache::new(
-            |pod: &Pod| pod.labels().get(LABEL_PARENT_UID).cloned(),
-            Watching::new(watching("Pod"), {
-                let (queue, sightings) = (queue.clone(), sightings.clone());
-                move |change: &Change<'_, Pod>| {
-                    sightings.on_pod(change);
-                    pod_changed(&queue, change);
-                }
-            }),
-        );
-        Self { schedules, occurrences, jobs, pods, queue, sightings, census, memory }
+        Self { schedules, occurrences, queue, census, memory, departures }
     }
 
-    /// The cache of Jobs, and what was seen of Jobs and pods: the Job provider reads them.
-    pub fn runs(&self) -> (Cache<Job>, Sightings) {
-        (self.jobs.clone(), self.sightings.clone())
+    /// Told what happens to Jobs and pods.
+    pub fn listener(&self) -> Arc<dyn RunListener> {
+        Arc::new(Runs { queue: self.queue.clone(), occurrences: self.occurrences.clone() })
     }
 
     /// The controller over these caches.
-    pub fn controller(&self, deps: Deps) -> Controller {
+    pub fn controller(&self, deps: &Arc<Deps>) -> Controller {
         Controller {
-            deps: Arc::new(deps),
+            deps: Arc::clone(deps),
             schedules: self.schedules.clone(),
             occurrences: self.occurrences.clone(),
             queue: self.queue.clone(),
             census: self.census.clone(),
-            backoff: backoff(),
             memory: Arc::clone(&self.memory),
+            departures: Arc::clone(&self.departures),
             working: Arc::default(),
         }
     }
 
-    /// Starts to follow all kinds in the given namespaces (none: all). The watches end when the set
-    /// is dropped.
-    pub fn follow(&self, clients: &Clients, namespaces: &[String]) -> JoinSet<()> {
-        let mut watches = JoinSet::new();
-        let all = Scope { namespaces: namespaces.iter().cloned().collect(), labels: None };
-        let runs = Scope { labels: Some(LABEL_PARENT_UID.to_owned()), ..all.clone() };
-        follow(&mut watches, &self.schedules, clients, &all);
-        follow(&mut watches, &self.occurrences, clients, &all);
-        follow(&mut watches, &self.jobs, clients, &runs);
-        follow(&mut watches, &self.pods, clients, &runs);
-        watches
+    /// Starts to follow the kinds of the room.
+    pub fn follow(&self, watches: &mut JoinSet<()>, clients: &Clients, scope: &Scope) {
+        follow(watches, &self.schedules, clients, scope);
+        follow(watches, &self.occurrences, clients, scope);
     }
 
     /// Waits until all kinds have been listed once.
     pub async fn wait_ready(&self) {
         self.schedules.wait_ready().await;
         self.occurrences.wait_ready().await;
-        self.jobs.wait_ready().await;
-        self.pods.wait_ready().await;
-    }
-
-    /// The kinds that have not been listed yet.
-    pub fn missing(&self) -> Vec<&'static str> {
-        let ready = [
-            ("MaintenanceSchedule", self.schedules.is_ready()),
-            ("MaintenanceOccurrence", self.occurrences.is_ready()),
-            ("Job", self.jobs.is_ready()),
-            ("Pod", self.pods.is_ready()),
-        ];
-        ready.into_iter().filter(|(_, ready)| !ready).map(|(kind, _)| kind).collect()
-    }
-}
-
-fn follow<K: Object>(
-    watches: &mut JoinSet<()>,
-    cache: &Cache<K>,
-    clients: &Clients,
-    scope: &Scope,
-) {
-    let (cache, clients, scope) = (cache.clone(), clients.clone(), scope.clone());
-    task::spawn_in(watches, async move { cache.run(&clients, &scope).await });
-}
-
-/// A cache's listener: one closure for changes, one place for faults.
-struct Watching<F> {
-    kind: &'static str,
-    events: EventQueue,
-    metrics: Arc<Metrics>,
-    changed: F,
-}
-
-impl<F> Watching<F> {
-    fn new((kind, events, metrics): (&'static str, EventQueue, Arc<Metrics>), changed: F) -> Self {
-        Self { kind, events, metrics, changed }
-    }
-}
-
-impl<K, F: Fn(&Change<'_, K>) + Send + Sync> Listener<K> for Watching<F> {
-    fn changed(&self, change: &Change<'_, K>) {
-        (self.changed)(change);
-    }
-
-    fn unreadable(&self, key: &ObjectKey, error: &str) {
-        let note = Note::warning(
-            "Unreadable",
-            format!("this object cannot be read and is left alone: {error}"),
-        );
-        super::report::publish(&self.events, self.kind, key, None, &note);
-    }
-
-    fn watch_failed(&self, error: &str) {
-        self.metrics.watch_error(self.kind);
-        tracing::warn!(kind = self.kind, error, "watch broke; it is taken up again");
     }
 }
 
@@ -204,7 +114,7 @@ fn schedule_changed(queue: &Queue<Key>, change: &Change<'_, MaintenanceSchedule>
 
 fn occurrence_changed(
     queue: &Queue<Key>,
-    memory: &Mutex<Memory>,
+    departures: &Departures,
     change: &Change<'_, MaintenanceOccurrence>,
 ) {
     let over_before = change.old.is_some_and(is_terminal);
@@ -219,7 +129,7 @@ fn occurrence_changed(
         }
         None => {
             if let Some(old) = change.old {
-                lock(memory).remember(old);
+                remember(departures, old);
                 queue.add(Key::Schedule(schedule_key(old)));
                 queue.add(orphan_key(old));
             }
@@ -227,37 +137,40 @@ fn occurrence_changed(
     }
 }
 
-fn job_changed(
-    queue: &Queue<Key>,
-    occurrences: &Cache<MaintenanceOccurrence>,
-    change: &Change<'_, Job>,
-) {
-    let Some(job) = change.new.or(change.old) else { return };
-    let Some(name) = occurrence_of_attempt(&change.key.name) else { return };
-    let Some(uid) = job.labels().get(LABEL_PARENT_UID) else { return };
-    let parent = ObjectKey::new(&change.key.namespace, name);
-    let open = occurrences
-        .get(&parent)
-        .is_some_and(|o| o.metadata.uid.as_ref() == Some(uid) && !is_terminal(&o));
-    if open {
-        queue.add(Key::Occurrence(parent));
-    } else if change.new.is_some_and(|job| !JobDigest::of(job).is_some_and(|job| job.is_finished()))
-    {
-        queue.add(Key::Orphan {
-            namespace: change.key.namespace.clone(),
-            uid: uid.clone(),
-            name: name.to_owned(),
-        });
-    }
+/// Jobs and pods of occurrences.
+struct Runs {
+    queue: Queue<Key>,
+    occurrences: Cache<MaintenanceOccurrence>,
 }
 
-fn pod_changed(queue: &Queue<Key>, change: &Change<'_, Pod>) {
-    let Some(pod) = change.new.or(change.old) else { return };
-    let Some(name) = pod.labels().get(LABEL_JOB_NAME).and_then(|job| occurrence_of_attempt(job))
-    else {
-        return;
-    };
-    queue.add(Key::Occurrence(ObjectKey::new(&change.key.namespace, name)));
+impl RunListener for Runs {
+    fn job_changed(&self, change: &Change<'_, Job>) {
+        let Some(job) = change.new.or(change.old) else { return };
+        let Some(name) = occurrence_of_attempt(&change.key.name) else { return };
+        let Some(uid) = job.labels().get(LABEL_PARENT_UID) else { return };
+        let parent = ObjectKey::new(&change.key.namespace, name);
+        let open = self
+            .occurrences
+            .get(&parent)
+            .is_some_and(|o| o.metadata.uid.as_ref() == Some(uid) && !is_terminal(&o));
+        let unfinished = |job: &Job| !JobDigest::of(job).is_some_and(|job| job.is_finished());
+        if open {
+            self.queue.add(Key::Occurrence(parent));
+        } else if change.new.is_some_and(unfinished) {
+            self.queue.add(Key::Orphan {
+                namespace: change.key.namespace.clone(),
+                uid: uid.clone(),
+                name: name.to_owned(),
+            });
+        }
+    }
+
+    fn pod_changed(&self, change: &Change<'_, Pod>) {
+        let Some(pod) = change.new.or(change.old) else { return };
+        if let Some(name) = job_of_pod(pod).and_then(occurrence_of_attempt) {
+            self.queue.add(Key::Occurrence(ObjectKey::new(&change.key.namespace, name)));
+        }
+    }
 }
 
 /// The occurrence's name in the name of one of its attempts (`<occurrence>-m<N>`).

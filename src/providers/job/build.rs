@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use crate::{
     api::{
         ANNOTATION_EPOCH, ANNOTATION_PARENT_KIND, ANNOTATION_RUN_KEY, ANNOTATION_TEMPLATE_HASH,
-        LABEL_PARENT_UID, MAX_PARAMETERS, MAX_PARAMETERS_BYTES,
+        LABEL_PARENT_UID, LABEL_QUEUE, LABEL_TENANT, MAX_PARAMETERS, MAX_PARAMETERS_BYTES,
     },
     identity::sha256_hex,
-    providers::RunRequest,
+    providers::{OfQueue, RunRequest},
 };
 
 /// Environment variable with the key by which the provider knows the run.
@@ -42,6 +42,17 @@ fn refuse<T>(message: impl Into<String>) -> Result<T, Unrunnable> {
 
 /// The Job of a run: suspended, so inert, until it is released.
 ///
+/// What Jobs and pods are found by: the parent, and of reports the queue and the tenant.
+fn labels(request: &RunRequest) -> Map<String, Value> {
+    let mut labels = Map::new();
+    labels.insert(LABEL_PARENT_UID.to_owned(), request.parent.uid.as_str().into());
+    if let Some(OfQueue { name, tenant }) = &request.queue {
+        labels.insert(LABEL_QUEUE.to_owned(), name.as_str().into());
+        labels.insert(LABEL_TENANT.to_owned(), tenant.as_str().into());
+    }
+    labels
+}
+
 /// One pod at most: no retry (`backoffLimit: 0`), no replacement before the old pod is over
 /// (`podReplacementPolicy: Failed`), and a disruption fails the Job instead of running it again. It
 /// is owned by its parent without `blockOwnerDeletion`, which would need the right to update the
@@ -55,7 +66,7 @@ pub fn manifest(request: &RunRequest) -> Result<Value, Unrunnable> {
         "metadata": {
             "name": request.attempt_name,
             "namespace": parent.namespace,
-            "labels": {LABEL_PARENT_UID: parent.uid},
+            "labels": labels(request),
             "annotations": {
                 ANNOTATION_PARENT_KIND: parent.kind,
                 LABEL_PARENT_UID: parent.uid,
@@ -141,8 +152,8 @@ fn pod_template(request: &RunRequest) -> Result<Value, Unrunnable> {
     let environment = environment(request)?;
 
     let metadata = object_at(&mut template, "metadata", "run.job.template.metadata")?;
-    let labels = object_at(metadata, "labels", "run.job.template.metadata.labels")?;
-    labels.insert(LABEL_PARENT_UID.into(), request.parent.uid.as_str().into());
+    let object_labels = object_at(metadata, "labels", "run.job.template.metadata.labels")?;
+    object_labels.extend(labels(request));
     let annotations = object_at(metadata, "annotations", "run.job.template.metadata.annotations")?;
     annotations.insert(ANNOTATION_RUN_KEY.into(), request.run_key.as_str().into());
 

@@ -86,6 +86,7 @@ pub(crate) fn request(template: &str) -> RunRequest {
         run_key: "4c78fa5c685dd0f1904515254e6e61c1-m1".into(),
         request_id: "4c78fa5c-685d-80f1-9045-15254e6e61c1".into(),
         intended_time: Some(IntendedTime::parse_lenient("2026-11-29T02:00:00Z").unwrap()),
+        queue: None,
         epoch: 7,
         class: ActionClass::Fenced,
         run: RunSpec {

@@ -14,14 +14,11 @@ use kube::api::{ObjectMeta, PropagationPolicy};
 use tokio::time::{sleep, timeout};
 
 use super::{
-    classify::{Found, Item, Judgement, Verdict, answered, orphaned, rested},
+    classify::{AtRest, Found, Item, Judgement, Verdict, answered, orphaned, rested},
     trace::{Tally, Timing},
 };
 use crate::{
-    api::{
-        LeadershipGained, MaintenanceOccurrence, RecoveryClass, RecoveryTrace, RecoveryTraceSpec,
-        TracePaused,
-    },
+    api::{LeadershipGained, RecoveryClass, RecoveryTrace, RecoveryTraceSpec, TracePaused},
     authority::{Gained, Gate, Term},
     cluster::{ApiError, FencedWriter, ObjectKey, Reader, WriteError},
     providers::{Orphans, ProviderError, RunStatus},
@@ -148,9 +145,10 @@ impl Recovery {
         self.learn(uid, |_| answered(answer));
     }
 
-    /// A pass over an occurrence has come to rest.
-    pub fn rested(&self, occurrence: &MaintenanceOccurrence) {
-        self.learn(occurrence.metadata.uid.as_deref(), |found| rested(found, occurrence));
+    /// A pass over an object has come to rest.
+    pub fn rested<'a>(&self, object: impl Into<AtRest<'a>>) {
+        let object = object.into();
+        self.learn(object.uid, |found| rested(found, object));
     }
 
     /// The runs of an object that is gone or going were asked for.

@@ -190,10 +190,11 @@ fn string(schema: &Schema, text: &str, place: &Place<'_>, causes: &mut Vec<Cause
         let why = format!("{place} in body {why}");
         causes.push(Cause::invalid(place.to_string(), &shown, &why));
     };
+    // The real server looks no further at a text that is too short.
     if let Some(least) = schema.min_length.filter(|least| length < *least) {
         invalid(format!("should be at least {least} chars long"));
-    }
-    if let Some(pattern) = schema.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
+    } else if let Some(pattern) = schema.pattern.as_ref().filter(|pattern| !pattern.is_match(text))
+    {
         invalid(format!("should match '{pattern}'"));
     }
     if schema.date_time && !formats::is_date_time(text) {

@@ -256,7 +256,7 @@ fn read_crd(key: &Key, object: &Value) -> Result<Option<(Kind, Arc<Custom>)>, Re
         return Ok(None);
     }
     match Custom::read(object) {
-        Ok(read) => Ok(read.map(|(kind, custom)| (kind, Arc::new(custom)))),
+        Ok(read) => Ok(read),
         Err(why) => {
             let cause = Cause::of("FieldValueInvalid", "spec.versions", why);
             Err(Refusal::invalid(key, vec![cause]))
@@ -353,7 +353,7 @@ fn check(
     mut causes: Vec<Cause>,
 ) -> Result<(), Refusal> {
     if let Some(custom) = custom {
-        return custom.check(key, new, old, causes);
+        return custom.check(key, part, new, old, causes);
     }
     causes.extend(kinds::check(key.kind, part, new, old));
     if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid(key, causes)) }

@@ -299,9 +299,6 @@ fn reads() -> Vec<Step> {
         get("list queues", REPORT_QUEUES, ""),
         get("watch queues", REPORT_QUEUES, "")
             .query("watch=true&timeoutSeconds=1&allowWatchBookmarks=true"),
-        get("watch schedules of reports", REPORT_SCHEDULES, "")
-            .query("watch=true&timeoutSeconds=1&allowWatchBookmarks=true"),
-        get("list schedules of reports", REPORT_SCHEDULES, ""),
     ]
 }
 
@@ -341,6 +338,9 @@ fn schedules() -> Vec<Step> {
         status("an older term on a schedule of reports", 9),
         status("dry run of an older term on it", 9).dry(),
         get("read a schedule of reports", REPORT_SCHEDULES, "hourly-usage"),
+        get("watch schedules of reports", REPORT_SCHEDULES, "")
+            .query("watch=true&timeoutSeconds=1&allowWatchBookmarks=true"),
+        get("list schedules of reports", REPORT_SCHEDULES, ""),
         make("a template beside it", template, json!({"queueName": "q", "tenant": "t"})).dry(),
     ]
 }

@@ -113,6 +113,9 @@ async fn what_is_quarantined_is_uncertain_and_its_schedule_paused() {
     scene.controller.pass_schedule(&nightly()).await.unwrap();
     assert!(shows(&scene, "punctual_recovery_items{class=\"Uncertain\"} 1"));
     let paused = scene.controller.paused();
-    let paused: Vec<_> = paused.iter().map(|p| (p.schedule.as_str(), p.reason.as_str())).collect();
+    let paused: Vec<_> = paused
+        .iter()
+        .map(|p| (p.schedule.as_deref().unwrap_or_default(), p.reason.as_str()))
+        .collect();
     assert_eq!(paused, [("docs/nightly", "ForeignFence")]);
 }

@@ -1,17 +1,17 @@
 //! From what a decision noted to an event about an object.
 
-use super::super::Note;
 use crate::{
     api::{GROUP, VERSION},
     cluster::ObjectKey,
+    runs::Note,
     telemetry::{self, EventQueue, NoteKind, ObjectRef},
 };
 
-/// What every event of this room says the operator did.
+/// What every event of a controller says the operator did.
 const ACTION: &str = "Reconcile";
 
 /// Queues an event about an object of one of our kinds.
-pub(super) fn publish(
+pub fn publish(
     events: &EventQueue,
     kind: &'static str,
     key: &ObjectKey,

@@ -1,0 +1,68 @@
+//! Runs whose parent is gone, is being deleted, or is over without them.
+//!
+//! Deletion is a cancel. The leader stops the runs itself, by their parent's uid, and does not wait
+//! for the garbage collector. A claim or an entry keeps the place until they are proven over.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
+
+use super::Deps;
+use crate::{
+    api::ActionClass,
+    authority::Permit,
+    providers::{Committed, Orphan, Orphans, ProviderError},
+};
+
+/// Deleted parents whose runs are not known to be over. One that is forgotten frees its place by what
+/// the API server still shows, or by a person's word.
+const MAX_DEPARTED: usize = 4096;
+
+/// What the last version of a parent recorded.
+#[derive(Clone, Debug)]
+struct Departed {
+    class: ActionClass,
+    attempts: Vec<Committed>,
+}
+
+/// What deleted parents recorded, by uid, until their runs are over. May be forgotten at any time.
+#[derive(Debug, Default)]
+pub struct Departures(Mutex<BTreeMap<String, Departed>>);
+
+impl Departures {
+    /// Remembers the last version of a parent that goes.
+    pub fn remember(&self, uid: &str, class: ActionClass, attempts: Vec<Committed>) {
+        let mut departed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if departed.len() >= MAX_DEPARTED {
+            departed.pop_first();
+        }
+        departed.insert(uid.to_owned(), Departed { class, attempts });
+    }
+
+    /// Stops what runs for a parent that is gone, going or over. `class`: what its claim or entry
+    /// says, in case no version of it was seen.
+    pub async fn stop(
+        &self,
+        deps: &Deps,
+        permit: &Permit,
+        namespace: &str,
+        uid: &str,
+        class: Option<ActionClass>,
+    ) -> Result<Orphans, ProviderError> {
+        let departed = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(uid).cloned();
+        let orphan = Orphan {
+            namespace: namespace.to_owned(),
+            parent_uid: uid.to_owned(),
+            class: departed.as_ref().map(|d| d.class).or(class).unwrap_or(ActionClass::Fenced),
+            attempts: departed.map(|d| d.attempts),
+        };
+        let outcome = deps.providers.stop_orphans(permit, &orphan).await;
+        deps.recovery.orphaned(uid, &outcome);
+        let outcome = outcome?;
+        if outcome == Orphans::Over {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        }
+        Ok(outcome)
+    }
+}

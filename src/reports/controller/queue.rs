@@ -1,0 +1,299 @@
+//! One pass over a queue.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Controller, Key, Term};
+use crate::{
+    api::{LedgerEntry, ReportJob, ReportQueue},
+    authority::{Fenced as _, Permit},
+    cluster::{Lookup, ObjectKey},
+    providers::Orphans,
+    reconcile::{MAX_ROUNDS, PassError},
+    reports::{
+        admission::RunRef,
+        drain,
+        facts::is_terminal,
+        job,
+        ledger::Books,
+        queue::{self, Plan, Snapshot, Standing, spec, standing},
+    },
+};
+
+/// Kind, for reports.
+pub(super) const KIND: &str = "ReportQueue";
+
+/// How often it is computed anew when waiting jobs are likely to start.
+const EXPECT_INTERVAL: SignedDuration = SignedDuration::from_secs(60);
+
+impl Controller {
+    pub(super) async fn pass_queue(&self, key: &ObjectKey) -> Result<Option<Timestamp>, PassError> {
+        let permit = self.deps.permit()?;
+        let found = match self.queues.lookup(key) {
+            Lookup::Found(found) => found,
+            Lookup::Unreadable(error) => {
+                tracing::warn!(%key, %error, "queue cannot be read; nothing of it is decided");
+                return Ok(None);
+            }
+            Lookup::Absent => {
+                self.state.lock().terms.remove(key);
+                self.look_at_jobs_of(key);
+                return Ok(None);
+            }
+        };
+        if !self.deps.may_write(&permit, KIND, &found.metadata, found.fence()).await? {
+            return Ok(None);
+        }
+        // Observe.
+        let mut snapshot = self.observe_queue(key, &found, &permit);
+        if queue::needs_takeover(&found) {
+            snapshot.taken_over = Some(self.take_over(key, &found, &permit).await?);
+        }
+        for _ in 0..MAX_ROUNDS {
+            // Decide.
+            let now = self.deps.wall.now();
+            let answered;
+            let plan = {
+                let mut state = self.state.lock();
+                let book = state.books.entry(key.clone()).or_default();
+                book.advance(now);
+                answered = queue::answer(&snapshot, book, now);
+                queue::decide(&snapshot, book, now, |name, uid, attempt| {
+                    self.describe(key, name, uid, attempt, &snapshot.queue)
+                })
+            };
+            // Act.
+            if self.probe(key, &plan, &mut snapshot, &permit).await? {
+                continue; // the entries look different now
+            }
+            let wake_at = plan.wake_at;
+            self.record(key, plan, &snapshot, &permit).await?;
+            if answered {
+                self.look_at_jobs_of(key);
+            }
+            return Ok(wake_at);
+        }
+        Err(PassError::Restless)
+    }
+
+    fn observe_queue(&self, key: &ObjectKey, found: &ReportQueue, permit: &Permit) -> Snapshot {
+        let fence = permit.term().fence();
+        let entries = entries(found);
+        let uid = found.metadata.uid.clone().unwrap_or_default();
+        let mut state = self.state.lock();
+        let term = state.terms.entry(key.clone()).or_default();
+        if term.uid != uid {
+            *term = Term { uid, ..Term::default() };
+            if !queue::is_sealed(found, &fence) {
+                term.unaccounted = entries.iter().map(|entry| entry.uid.clone()).collect();
+            }
+        }
+        let held: BTreeSet<&str> = entries.iter().map(|entry| entry.uid.as_str()).collect();
+        term.unaccounted.retain(|uid| held.contains(uid.as_str()));
+        let (unaccounted, shown, written) = (term.unaccounted.len(), term.shown, term.written);
+        let book = state.books.entry(key.clone()).or_default();
+        book.hold(entries);
+        drop(state);
+        Snapshot {
+            queue: found.clone(),
+            standings: entries.iter().map(|entry| self.standing(key, entry)).collect(),
+            over: BTreeSet::new(),
+            taken_over: None,
+            unaccounted,
+            shown,
+            written,
+            fence,
+        }
+    }
+
+    fn standing(&self, queue: &ObjectKey, entry: &LedgerEntry) -> Standing {
+        let key = ObjectKey::new(&queue.namespace, &entry.job);
+        match self.jobs.lookup(&key) {
+            Lookup::Found(job) => standing(entry, Some(&job)),
+            Lookup::Unreadable(_) => Standing::Open,
+            Lookup::Absent => Standing::Gone,
+        }
+    }
+
+    /// What runs for a job, if the job is known.
+    fn describe(
+        &self,
+        queue_key: &ObjectKey,
+        name: &str,
+        uid: &str,
+        attempt: i32,
+        queue: &ReportQueue,
+    ) -> Option<RunRef> {
+        let found = self.jobs.get(&ObjectKey::new(&queue_key.namespace, name))?;
+        let found = found.as_ref();
+        if found.metadata.uid.as_deref() != Some(uid) {
+            return None;
+        }
+        let template = queue.spec.run_template.as_ref();
+        let sealed = found.status.as_ref().and_then(|status| status.run.clone());
+        let run = match sealed {
+            Some(run) => run,
+            None => job::wanted_run(found, template).ok()?,
+        };
+        Some(RunRef {
+            run_key: job::work(found, template).attempts.key(attempt),
+            action_class: run.report_class(),
+            http: run.http.clone(),
+        })
+    }
+
+    /// Looks after entries whose job is not known. Says whether the snapshot changed.
+    async fn probe(
+        &self,
+        key: &ObjectKey,
+        plan: &Plan,
+        snapshot: &mut Snapshot,
+        permit: &Permit,
+    ) -> Result<bool, PassError> {
+        let mut changed = false;
+        for entry in &plan.probe {
+            if snapshot.over.contains(&entry.uid) {
+                continue;
+            }
+            changed |= self.probe_entry(key, entry, snapshot, permit).await?;
+        }
+        Ok(changed)
+    }
+
+    async fn probe_entry(
+        &self,
+        key: &ObjectKey,
+        entry: &LedgerEntry,
+        snapshot: &mut Snapshot,
+        permit: &Permit,
+    ) -> Result<bool, PassError> {
+        let name = ObjectKey::new(&key.namespace, &entry.job);
+        let live: Option<ReportJob> = self.deps.reader.get(&name).await.map_err(PassError::Read)?;
+        if let Some(live) = live {
+            let stands = standing(entry, Some(&live)) != Standing::Gone;
+            self.jobs.observe(live);
+            if stands {
+                self.queue.add(Key::Queue(key.clone()));
+                self.queue.add(Key::Job(name));
+                return Ok(false);
+            }
+        }
+        let class = Some(entry.action_class);
+        let stopped =
+            self.departures.stop(&self.deps, permit, &key.namespace, &entry.uid, class).await;
+        match stopped {
+            Ok(Orphans::Over) => {
+                self.account_for(key, &entry.uid);
+                snapshot.over.insert(entry.uid.clone());
+                snapshot.unaccounted = self.unaccounted(key);
+                Ok(true)
+            }
+            Ok(Orphans::NotYet { message }) => {
+                tracing::debug!(%key, uid = entry.uid, message, "a deleted job's runs are not over");
+                // The provider has answered; its slot stays held.
+                let changed = self.account_for(key, &entry.uid);
+                snapshot.unaccounted = self.unaccounted(key);
+                Ok(changed)
+            }
+            Err(error) => {
+                tracing::debug!(%key, uid = entry.uid, %error, "cannot tell whether runs are over");
+                Ok(false)
+            }
+        }
+    }
+
+    fn unaccounted(&self, key: &ObjectKey) -> usize {
+        self.state.lock().terms.get(key).map_or(0, |term| term.unaccounted.len())
+    }
+
+    /// An entry that this leader found is accounted for. Says whether that is news.
+    pub(super) fn account_for(&self, key: &ObjectKey, uid: &str) -> bool {
+        let mut state = self.state.lock();
+        let news = state.terms.get_mut(key).is_some_and(|term| term.unaccounted.remove(uid));
+        drop(state);
+        if news {
+            self.queue.add(Key::Queue(key.clone()));
+        }
+        news
+    }
+
+    /// Writes the decision, and makes what it admits due.
+    async fn record(
+        &self,
+        key: &ObjectKey,
+        plan: Plan,
+        snapshot: &Snapshot,
+        permit: &Permit,
+    ) -> Result<(), PassError> {
+        for (name, why) in &plan.left_out {
+            tracing::debug!(%key, name, ?why, "its turn came, but it cannot be admitted now");
+        }
+        let Some(status) = plan.status else { return Ok(()) };
+        let mut next = snapshot.queue.clone();
+        next.status = Some(status);
+        let stored = match self.deps.writer.write_status(permit, &snapshot.queue, next).await {
+            Ok(sealed) => sealed.into_inner(),
+            Err(error) => {
+                // What is there now decides, not what the cache remembers.
+                if let Ok(Some(live)) = self.deps.reader.get::<ReportQueue>(key).await {
+                    self.queues.observe(live);
+                }
+                return Err(error.into());
+            }
+        };
+        let now = self.deps.wall.now();
+        {
+            let mut state = self.state.lock();
+            if let Some(term) = state.terms.get_mut(key) {
+                (term.shown, term.written) = (Some(now), Some(now));
+            }
+            if let Some(book) = state.books.get_mut(key) {
+                book.hold(entries(&stored));
+            }
+        }
+        let sealed_now = !queue::is_sealed(&snapshot.queue, &snapshot.fence);
+        self.deps.note(KIND, key, stored.metadata.uid.as_deref(), &plan.notes);
+        self.queues.observe(stored);
+        if sealed_now {
+            self.look_at_jobs_of(key); // they waited for the seal
+        }
+        for entry in &plan.admitted {
+            self.queue.add(Key::Job(ObjectKey::new(&key.namespace, &entry.job)));
+        }
+        Ok(())
+    }
+
+    /// The open jobs of a queue get another look.
+    pub(super) fn look_at_jobs_of(&self, key: &ObjectKey) {
+        for job in self.jobs.by_index(&key.to_string()) {
+            if !is_terminal(&job) {
+                self.queue.add(Key::Job(ObjectKey::of(&job.metadata)));
+            }
+        }
+    }
+
+    /// When waiting jobs are likely to start, computed once in a while.
+    pub(super) fn expect_starts(&self, key: &ObjectKey, queue: &Arc<ReportQueue>, now: Timestamp) {
+        let Some(ledger) = queue.status.as_ref().and_then(|status| status.ledger.as_ref()) else {
+            return;
+        };
+        let mut state = self.state.lock();
+        let Some(term) = state.terms.get_mut(key) else { return };
+        if term.expected.is_some_and(|at| now.duration_since(at) < EXPECT_INTERVAL) {
+            return;
+        }
+        term.expected = Some(now);
+        let paused = !term.unaccounted.is_empty();
+        let Some(book) = state.books.get_mut(key) else { return };
+        let rules = spec::rules(&queue.spec, paused, now);
+        let starts = drain::starts(&Books::open(ledger), book.waiting(), &rules, now);
+        book.expect(starts);
+    }
+}
+
+/// The entries of a queue.
+fn entries(queue: &ReportQueue) -> &[LedgerEntry] {
+    let ledger = queue.status.as_ref().and_then(|status| status.ledger.as_ref());
+    ledger.map(|ledger| ledger.entries.as_slice()).unwrap_or_default()
+}

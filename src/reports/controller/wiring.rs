@@ -1,0 +1,162 @@
+//! Which change of which object makes which key due.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+use kube::ResourceExt as _;
+use tokio::task::JoinSet;
+
+use super::{
+    Controller, Key, Shared, queue_key,
+    recovery::{orphan_key, remember},
+};
+use crate::{
+    api::{LABEL_PARENT_UID, LABEL_QUEUE, LedgerEntry, ReportJob, ReportQueue},
+    cluster::{Cache, Change, Clients, ObjectKey, Queue, Scope},
+    providers::job::digest::JobDigest,
+    reconcile::{Departures, Deps, RunListener, Watching, follow, job_of_pod},
+    reports::facts::{is_terminal, report_of_attempt},
+    telemetry::{EventQueue, Metrics},
+};
+
+/// The caches and the queue, before there is a controller.
+pub struct Wiring {
+    queues: Cache<ReportQueue>,
+    jobs: Cache<ReportJob>,
+    queue: Queue<Key>,
+    state: Shared,
+    departures: Arc<Departures>,
+}
+
+impl Wiring {
+    /// Empty caches whose changes make keys due.
+    pub fn new(events: &EventQueue, metrics: &Arc<Metrics>) -> Self {
+        let queue = Queue::new();
+        let state = Shared::default();
+        let departures: Arc<Departures> = Arc::default();
+        let queues = Cache::new(
+            |_: &ReportQueue| None,
+            Watching::new("ReportQueue", events, metrics, {
+                let queue = queue.clone();
+                move |change: &Change<'_, ReportQueue>| queue_changed(&queue, change)
+            }),
+        );
+        let jobs = Cache::new(
+            |report: &ReportJob| Some(queue_key(report).to_string()),
+            Watching::new("ReportJob", events, metrics, {
+                let (queue, state) = (queue.clone(), state.clone());
+                let departures = Arc::clone(&departures);
+                move |change: &Change<'_, ReportJob>| {
+                    job_changed(&queue, &state, &departures, change);
+                }
+            }),
+        );
+        Self { queues, jobs, queue, state, departures }
+    }
+
+    /// Told what happens to Jobs and pods.
+    pub fn listener(&self) -> Arc<dyn RunListener> {
+        Arc::new(Runs { queue: self.queue.clone(), jobs: self.jobs.clone() })
+    }
+
+    /// The controller over these caches.
+    pub fn controller(&self, deps: &Arc<Deps>) -> Controller {
+        Controller {
+            deps: Arc::clone(deps),
+            queues: self.queues.clone(),
+            jobs: self.jobs.clone(),
+            queue: self.queue.clone(),
+            state: self.state.clone(),
+            departures: Arc::clone(&self.departures),
+            working: Arc::default(),
+        }
+    }
+
+    /// Starts to follow the kinds of the room.
+    pub fn follow(&self, watches: &mut JoinSet<()>, clients: &Clients, scope: &Scope) {
+        follow(watches, &self.queues, clients, scope);
+        follow(watches, &self.jobs, clients, scope);
+    }
+
+    /// Waits until all kinds have been listed once.
+    pub async fn wait_ready(&self) {
+        self.queues.wait_ready().await;
+        self.jobs.wait_ready().await;
+    }
+}
+
+fn queue_changed(queue: &Queue<Key>, change: &Change<'_, ReportQueue>) {
+    queue.add(Key::Queue(change.key.clone()));
+    let entries = |of: Option<&ReportQueue>| -> Vec<LedgerEntry> {
+        let ledger = of.and_then(|of| of.status.as_ref()?.ledger.as_ref());
+        ledger.map(|ledger| ledger.entries.clone()).unwrap_or_default()
+    };
+    let old = entries(change.old);
+    // An entry is what lets a job start. Whoever wrote it may not have learnt that it was written,
+    // so what counts is that it is there.
+    for entry in entries(change.new) {
+        if !old.iter().any(|known| (&known.uid, known.attempt) == (&entry.uid, entry.attempt)) {
+            queue.add(Key::Job(ObjectKey::new(&change.key.namespace, entry.job)));
+        }
+    }
+}
+
+fn job_changed(
+    queue: &Queue<Key>,
+    state: &Shared,
+    departures: &Departures,
+    change: &Change<'_, ReportJob>,
+) {
+    let Some(any) = change.new.or(change.old) else { return };
+    let of = queue_key(any);
+    state.lock().books.entry(of.clone()).or_default().follow(&change.key.name, change.new);
+    // What the queue decides by: who waits, and whose attempt is over.
+    queue.add(Key::Queue(of));
+    match (change.new, change.old) {
+        (Some(_), _) => queue.add(Key::Job(change.key.clone())),
+        (None, Some(old)) => {
+            state.lock().runs.forget(change.key);
+            remember(departures, old);
+            queue.add(orphan_key(old));
+        }
+        (None, None) => {}
+    }
+}
+
+/// Jobs and pods of reports.
+struct Runs {
+    queue: Queue<Key>,
+    jobs: Cache<ReportJob>,
+}
+
+impl RunListener for Runs {
+    fn job_changed(&self, change: &Change<'_, Job>) {
+        let Some(run) = change.new.or(change.old) else { return };
+        let Some((name, _)) = report_of_attempt(&change.key.name) else { return };
+        let Some(uid) = run.labels().get(LABEL_PARENT_UID) else { return };
+        let parent = ObjectKey::new(&change.key.namespace, name);
+        let open = self.jobs.get(&parent).is_some_and(|report| {
+            report.metadata.uid.as_ref() == Some(uid) && !is_terminal(&report)
+        });
+        if open {
+            self.queue.add(Key::Job(parent));
+        } else if change
+            .new
+            .is_some_and(|run| !JobDigest::of(run).is_some_and(|run| run.is_finished()))
+        {
+            self.queue.add(Key::Orphan {
+                namespace: change.key.namespace.clone(),
+                uid: uid.clone(),
+                name: name.to_owned(),
+                queue: run.labels().get(LABEL_QUEUE).cloned().unwrap_or_default(),
+            });
+        }
+    }
+
+    fn pod_changed(&self, change: &Change<'_, Pod>) {
+        let Some(pod) = change.new.or(change.old) else { return };
+        if let Some((name, _)) = job_of_pod(pod).and_then(report_of_attempt) {
+            self.queue.add(Key::Job(ObjectKey::new(&change.key.namespace, name)));
+        }
+    }
+}
