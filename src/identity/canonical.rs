@@ -99,13 +99,19 @@ fn ecmascript(number: f64) -> String {
         return "0".to_owned(); // of both signs
     }
     let sign = if number < 0.0 { "-" } else { "" };
-    // The shortest digits that denote this double, and a decimal exponent: `1.5e-7`.
-    let text = format!("{:e}", number.abs());
+    // The shortest digits that denote this double and, of two that are as near, the even ones: the
+    // formatter of the standard library takes the other.
+    let text = Number::from_f64(number.abs()).map(|n| n.to_string()).unwrap_or_default();
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let digits = mantissa.replace('.', "");
-    let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
+    let (whole, rest) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all = format!("{whole}{rest}");
+    let significant = all.trim_start_matches('0');
+    let length = |text: &str| i32::try_from(text.len()).unwrap_or(i32::MAX);
     // The number is 0.digits times ten to the power of `point`.
-    let point = exponent.parse::<i32>().unwrap_or(0) + 1;
+    let leading = length(&all) - length(significant);
+    let point = length(whole) - leading + exponent.parse::<i32>().unwrap_or(0);
+    let digits = significant.trim_end_matches('0');
+    let count = length(digits);
     let zeros = |n: i32| "0".repeat(usize::try_from(n).unwrap_or(0));
     let body = if count <= point && point <= MAX_PLAIN_DIGITS {
         format!("{digits}{}", zeros(point - count))

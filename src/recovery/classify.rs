@@ -17,10 +17,11 @@ use std::fmt;
 
 use crate::{
     api::{
-        Attempt, AttemptOutcome, MAX_MESSAGE_CHARS, MAX_REASON_CHARS, MaintenanceOccurrence,
-        OccurrenceState, RecoveryClass, ReportJob, ReportState, truncate,
+        Attempt, MAX_MESSAGE_CHARS, MAX_REASON_CHARS, MaintenanceOccurrence, OccurrenceState,
+        RecoveryClass, ReportJob, ReportState, truncate,
     },
     providers::{Orphans, ProviderError, RunStatus},
+    runs::open_attempt,
 };
 
 /// A piece of work that a new leader found.
@@ -79,10 +80,7 @@ pub fn found_report(report: &ReportJob) -> Found {
 }
 
 fn found_as(terminal: bool, unresolved: bool, attempts: &[Attempt]) -> Found {
-    let open = attempts.last().is_some_and(|attempt| {
-        attempt.handle.is_some() && matches!(attempt.outcome, None | Some(AttemptOutcome::Unknown))
-    });
-    match (terminal, open) {
+    match (terminal, open_attempt(attempts).is_some()) {
         (true, _) => Found::Over,
         (false, true) => Found::Open { unresolved },
         (false, false) => Found::Idle,

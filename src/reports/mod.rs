@@ -30,6 +30,7 @@ pub mod fairness;
 pub mod job;
 pub mod ledger;
 pub mod limits;
+mod name;
 pub mod queue;
 pub mod rules;
 pub mod schedule;

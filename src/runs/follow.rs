@@ -204,26 +204,25 @@ impl View<'_> {
         if attempt.stop_requested_time.is_some() {
             return self.stop(attempt, "Stopped", "stopping was requested");
         }
-        let changed = record != *self.record || self.phase != Phase::Running;
-        if changed && self.phase != Phase::Running && self.spared(started) {
-            let spared_until = started.checked_add(self.snapshot.spare).ok();
-            if self.stop_reason(attempt, Some(started)).is_none() {
-                return Decision::wait()
-                    .wake_at(self.after(self.running_interval()))
-                    .wake_at(spared_until);
-            }
-        }
-        // The start and the pod are recorded first: they are the proof that a stop needs later.
-        if changed {
-            return move_to(record, Phase::Running, "Running", "");
-        }
-        if let Some((reason, message)) = self.stop_reason(attempt, Some(started)) {
-            return self.stop(attempt, reason, &message);
-        }
+        let stop = self.stop_reason(attempt, Some(started));
         let timeout = self.record.run.as_ref().and_then(|run| run.timeout_seconds);
         let ends =
             timeout.and_then(|s| started.checked_add(SignedDuration::from_secs(i64::from(s))).ok());
-        Decision::wait().wake_at(self.after(self.running_interval())).wake_at(ends)
+        // One that should have ended by a clock that is not trusted is not asked about without pause.
+        let ends = ends.filter(|end| *end > self.now);
+        let wait = Decision::wait().wake_at(self.after(self.running_interval())).wake_at(ends);
+        let recorded = self.phase == Phase::Running;
+        if !recorded && stop.is_none() && self.spared(started) {
+            return wait.wake_at(started.checked_add(self.snapshot.spare).ok());
+        }
+        // The start and the pod are recorded first: they are the proof that a stop needs later.
+        if record != *self.record || !recorded {
+            return move_to(record, Phase::Running, "Running", "");
+        }
+        match stop {
+            Some((reason, message)) => self.stop(attempt, reason, &message),
+            None => wait,
+        }
     }
 
     /// Its end is to be noticed within 2 s: a Job tells by watch, any other provider is asked.

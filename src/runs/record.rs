@@ -102,8 +102,13 @@ impl Record {
 
     /// The newest attempt, if it was committed and is not over.
     pub fn open_attempt(&self) -> Option<&Attempt> {
-        self.attempts.last().filter(|a| {
-            a.handle.is_some() && matches!(a.outcome, None | Some(AttemptOutcome::Unknown))
-        })
+        open_attempt(&self.attempts)
     }
+}
+
+/// The newest of these attempts, if it was committed and is not over.
+pub fn open_attempt(attempts: &[Attempt]) -> Option<&Attempt> {
+    attempts.last().filter(|attempt| {
+        attempt.handle.is_some() && matches!(attempt.outcome, None | Some(AttemptOutcome::Unknown))
+    })
 }

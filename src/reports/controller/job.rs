@@ -198,7 +198,7 @@ impl Controller {
         };
         let uid = report.metadata.uid.as_deref().unwrap_or_default();
         if let Some(entry) = queue::entry(&found, uid) {
-            let standing = Standing::Admitted { attempt: entry.attempt, replaced: false };
+            let standing = Standing::Admitted { attempt: entry.attempt };
             return Ok(Observed { standing, queue: Some(sealed), queue_run, place: None });
         }
         self.expect_starts(&of, &found, self.deps.wall.now());

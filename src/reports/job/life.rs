@@ -237,7 +237,7 @@ fn right(of: &Snapshot, record: &Record, now: Timestamp) -> Right {
             }
             Right::Waits { reason, message: message.clone(), again: None }
         }
-        Standing::Admitted { attempt, replaced } => {
+        Standing::Admitted { attempt } => {
             let newest = record.newest();
             let fits = match record.open_attempt() {
                 Some(open) => *attempt == open.number,
@@ -250,7 +250,7 @@ fn right(of: &Snapshot, record: &Record, now: Timestamp) -> Right {
                 not_before: Timestamp::MIN,
                 deadline: None,
                 attempt: Some(*attempt),
-                replaced: *replaced,
+                replaced: false, // report schedules replace nothing
                 own_seal: false,
             })
         }

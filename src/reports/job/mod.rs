@@ -76,8 +76,6 @@ pub enum Standing {
     Admitted {
         /// The attempt of the entry.
         attempt: i32,
-        /// Whether its schedule replaces it by a newer instant.
-        replaced: bool,
     },
     /// Made by a report schedule that, read live, has decided its instant without claiming it.
     Ghost,
@@ -159,9 +157,9 @@ pub fn attempt_is_over(status: &ReportJobStatus, attempt: i32) -> bool {
     if status.state.is_some_and(ReportState::is_terminal) {
         return true;
     }
-    let record = life::record(status);
-    let open = record.open_attempt().map(|open| open.number);
-    attempt <= record.newest() && open != Some(attempt)
+    let newest = status.attempts.last().map_or(0, |newest| newest.number);
+    let open = runs::open_attempt(&status.attempts).map(|open| open.number);
+    attempt <= newest && open != Some(attempt)
 }
 
 struct View<'a> {

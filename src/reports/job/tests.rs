@@ -23,7 +23,7 @@ pub(super) fn waits() -> Standing {
 }
 
 pub(super) fn admitted(attempt: i32) -> Standing {
-    Standing::Admitted { attempt, replaced: false }
+    Standing::Admitted { attempt }
 }
 
 /// A driver: a snapshot whose writes are applied, as the hands do it.
@@ -250,6 +250,14 @@ fn a_start_that_lasts_is_recorded_and_that_of_a_fenced_one_at_once() {
     spared.answer(running());
     let wake = spared.decide().wake_at.unwrap();
     assert!(wake <= time("2026-11-29T09:00:13Z"), "it is looked at again by then: {wake}");
+    let template = json!({"spec": {"containers": [{"name": "main", "image": "busybox"}]}});
+    let job = json!({"job": {"template": template}, "timeoutSeconds": 4});
+    let mut short = Driver::new(&json!({"run": job})).released();
+    short.answer(running());
+    assert_eq!(short.decide().wake_at, Some(time("2026-11-29T09:00:07Z")), "its own limit counts");
+    short.now = time("2026-11-29T09:00:07Z");
+    assert_eq!(short.settle(), Step::Cancel { attempt: 1, recorded: false });
+    assert_eq!(short.outcome(), (ReportState::Cancelling, "DeadlineExceeded"));
     let mut fenced = Driver::new(&json!({"run": {"actionClass": "Fenced", "simulated": {}}}));
     fenced.release(1);
     fenced.answer(running());
