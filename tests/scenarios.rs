@@ -1,7 +1,6 @@
 //! Plays every scenario file of the repository, and `punctual drill` as people call it.
 
 use std::{
-    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
@@ -19,9 +18,6 @@ use serde_json::Value;
 const FOLDERS: [&str; 3] = ["tests/cases/scenarios", "tests/scenarios", "docs/examples/scenarios"];
 /// Fewer files than this means that the test looked in the wrong place.
 const LEAST_FILES: usize = 50;
-
-/// Scenarios that wait for kinds which are not there yet.
-const PENDING: [&str; 0] = [];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -83,25 +79,8 @@ fn play_all(scenarios: &[Scenario]) -> Vec<String> {
 #[test]
 fn every_scenario_goes_as_its_file_says() {
     let scenarios: Vec<Scenario> = files().iter().map(|path| read(path)).collect();
-    let ready = |scenario: &Scenario| scenario.needs.is_empty();
-    let ready: Vec<Scenario> = scenarios.into_iter().filter(ready).collect();
-    let found = play_all(&ready);
+    let found = play_all(&scenarios);
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
-}
-
-#[test]
-fn what_waits_for_reports_is_known_by_name() {
-    let waits = |path: &PathBuf| Some(read(path)).filter(|scenario| !scenario.needs.is_empty());
-    let waiting: Vec<Scenario> = files().iter().filter_map(waits).collect();
-    let names: BTreeSet<&str> = waiting.iter().map(|scenario| scenario.name.as_str()).collect();
-    assert_eq!(names, BTreeSet::from(PENDING));
-    for scenario in &waiting {
-        assert!(
-            scenario.needs.iter().all(|kind| kind.starts_with("Report")),
-            "{:?}",
-            scenario.needs
-        );
-    }
 }
 
 #[test]
@@ -202,14 +181,6 @@ fn a_bad_file_ends_with_2_and_its_line() {
     let (output, _) = drill("bad", "", &["nothing.yaml"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("cannot read nothing.yaml"));
-}
-
-#[test]
-fn a_file_that_needs_reports_is_pending_and_no_failure() {
-    let file = nightly("{count: rjob, is: 0}");
-    let (output, _) = drill("pending", &file, &["x.yaml"]);
-    assert_eq!(output.status.code(), Some(0));
-    assert!(text(&output.stdout).contains("x: pending, needs ReportJob"));
 }
 
 #[test]

@@ -7,10 +7,12 @@ use serde::Serialize;
 
 use super::{
     CliError, DONE, input, output,
-    target::{Connection, Output, block_on, read_schedule, schedule_name},
+    target::{Connection, Output, block_on, read_schedule, report_schedule_name, schedule_name},
 };
 use crate::{
-    schedules::plan_input,
+    api::{MaintenanceSchedule, ReportSchedule},
+    cluster::Object,
+    schedules::{Kind, plan_input},
     time::{
         DstPolicy, IntendedTime, Schedule, ScheduleError, WallClock,
         manifest::parse_time,
@@ -24,7 +26,7 @@ const MAX_COUNT: u64 = 10_080;
 /// Arguments of `punctual next`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A schedule of the cluster, like msched/nightly-retention.
+    /// A schedule of the cluster, like msched/nightly-retention or rsched/monthly-invoices.
     #[arg(value_name = "SCHEDULE", conflicts_with_all = ["schedule", "file", "time_zone", "dst_policy", "anchor"])]
     target: Option<String>,
     /// Cron expression as in a CronJob, for example "0 2 * * *", "@daily" or "@every 90m".
@@ -135,10 +137,20 @@ fn on_cluster(
     from: Timestamp,
 ) -> Result<Schedule, CliError> {
     block_on(async {
-        let name = schedule_name(target)?;
-        let live = read_schedule(&connection.connect().await?, name).await?;
-        let input = plan_input(&live, &live.status.clone().unwrap_or_default());
+        let input = match report_schedule_name(target) {
+            Some(name) => live_input::<ReportSchedule>(connection, name).await?,
+            None => live_input::<MaintenanceSchedule>(connection, schedule_name(target)?).await?,
+        };
         let refused = |error| CliError::Failed(format!("{target}: {error}"));
         input.to_schedule(from).map_err(refused)
     })
+}
+
+/// What the live schedule says to the plan.
+async fn live_input<S: Kind + Object>(
+    connection: &Connection,
+    name: &str,
+) -> Result<PlanInput, CliError> {
+    let live: S = read_schedule(&connection.connect().await?, name).await?;
+    Ok(plan_input(&live, &live.status().cloned().unwrap_or_default()))
 }

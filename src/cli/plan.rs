@@ -11,7 +11,8 @@ use super::{
     target::{Connection, Output, block_on, find_schedule},
 };
 use crate::{
-    api::MaintenanceSchedule,
+    api::{MaintenanceSchedule, ReportSchedule},
+    schedules::Kind,
     time::{
         IntendedTime, SkippedRange, WallClock,
         manifest::parse_time,
@@ -70,21 +71,26 @@ async fn over_live(manifest: Value, connection: &Connection) -> Result<Value, Cl
         ));
     };
     let kind = manifest["kind"].as_str().unwrap_or_default();
-    if kind != "MaintenanceSchedule" {
+    let reports = kind == "ReportSchedule";
+    if !reports && kind != "MaintenanceSchedule" {
         return Err(CliError::BadUsage(format!(
-            "kind: is {kind:?}; --cluster plans a MaintenanceSchedule"
+            "kind: is {kind:?}; --cluster plans a MaintenanceSchedule or a ReportSchedule"
         )));
     }
     let person = connection.connect_in(manifest["metadata"]["namespace"].as_str()).await?;
-    let live = find_schedule(&person, name).await?;
+    if reports {
+        let live: Option<ReportSchedule> = find_schedule(&person, name).await?;
+        return edited(manifest, person.namespace(), live.as_ref());
+    }
+    let live: Option<MaintenanceSchedule> = find_schedule(&person, name).await?;
     edited(manifest, person.namespace(), live.as_ref())
 }
 
 /// What a schedule is stays, and so does what was recorded of it; what it shall do is the file's.
-fn edited(
+fn edited<S: Kind>(
     mut manifest: Value,
     namespace: &str,
-    live: Option<&MaintenanceSchedule>,
+    live: Option<&S>,
 ) -> Result<Value, CliError> {
     let unreadable = |error: serde_json::Error| CliError::Failed(error.to_string());
     let (metadata, status) = match live {
@@ -92,8 +98,8 @@ fn edited(
             (json!({"name": manifest["metadata"]["name"], "namespace": namespace}), Value::Null)
         }
         Some(live) => (
-            serde_json::to_value(&live.metadata).map_err(unreadable)?,
-            serde_json::to_value(&live.status).map_err(unreadable)?,
+            serde_json::to_value(live.meta()).map_err(unreadable)?,
+            serde_json::to_value(live.status()).map_err(unreadable)?,
         ),
     };
     manifest["metadata"] = metadata;
@@ -175,7 +181,7 @@ mod tests {
 
     #[test]
     fn one_that_does_not_exist_is_planned_as_just_created() {
-        let edited = edited(file(), "docs", None).unwrap();
+        let edited = edited(file(), "docs", None::<&MaintenanceSchedule>).unwrap();
         let input = PlanInput::from_manifest(&edited).unwrap();
         assert_eq!((input.creation_time, input.last_schedule_time), (None, None));
     }

@@ -4,13 +4,10 @@ use serde::Serialize;
 
 use super::CliError;
 use crate::{
-    api::MaintenanceSchedule,
-    cluster::{ApiError, ObjectKey, Person},
+    cluster::{ApiError, Object, ObjectKey, Person, kind_of},
+    schedules::Kind,
     yaml,
 };
-
-/// Kind of schedules, for messages.
-const SCHEDULE: &str = "MaintenanceSchedule";
 
 /// Where the object is.
 #[derive(Debug, clap::Args)]
@@ -77,15 +74,27 @@ impl Output {
 /// Names of a kind on the command line.
 const SCHEDULE_NAMES: [&str; 4] =
     ["msched", "maintenanceschedule", "maintenanceschedules", "maintenanceschedules.punctual.dev"];
+/// The same of report schedules.
+const REPORT_SCHEDULE_NAMES: [&str; 4] =
+    ["rsched", "reportschedule", "reportschedules", "reportschedules.punctual.dev"];
+
+/// The name in `KIND/NAME`, if the kind has one of these names.
+fn name_of<'a>(target: &'a str, kinds: &[&str]) -> Option<&'a str> {
+    target
+        .split_once('/')
+        .filter(|(kind, _)| kinds.contains(&kind.to_ascii_lowercase().as_str()))
+        .map(|(_, name)| name)
+        .filter(|name| !name.is_empty() && !name.contains('/'))
+}
+
+/// The name in `rsched/NAME`.
+pub fn report_schedule_name(target: &str) -> Option<&str> {
+    name_of(target, &REPORT_SCHEDULE_NAMES)
+}
 
 /// The name in `msched/NAME`.
 pub fn schedule_name(target: &str) -> Result<&str, CliError> {
-    let name = target
-        .split_once('/')
-        .filter(|(kind, _)| SCHEDULE_NAMES.contains(&kind.to_ascii_lowercase().as_str()))
-        .map(|(_, name)| name)
-        .filter(|name| !name.is_empty() && !name.contains('/'));
-    name.ok_or_else(|| {
+    name_of(target, &SCHEDULE_NAMES).ok_or_else(|| {
         CliError::BadUsage(format!(
             "{target:?} names no schedule; write it like msched/nightly-retention"
         ))
@@ -112,18 +121,18 @@ fn read_error(kind: &str, key: &ObjectKey, error: ApiError) -> CliError {
 }
 
 /// The schedule with this name, if there is one.
-pub async fn find_schedule(
+pub async fn find_schedule<S: Kind + Object>(
     person: &Person,
     name: &str,
-) -> Result<Option<MaintenanceSchedule>, CliError> {
+) -> Result<Option<S>, CliError> {
     let key = ObjectKey::new(person.namespace(), name);
-    person.reader().get(&key).await.map_err(|error| read_error(SCHEDULE, &key, error))
+    person.reader().get(&key).await.map_err(|error| read_error(kind_of::<S>(), &key, error))
 }
 
 /// The schedule with this name.
-pub async fn read_schedule(person: &Person, name: &str) -> Result<MaintenanceSchedule, CliError> {
+pub async fn read_schedule<S: Kind + Object>(person: &Person, name: &str) -> Result<S, CliError> {
     let found = find_schedule(person, name).await?;
-    found.ok_or_else(|| not_found(SCHEDULE, &ObjectKey::new(person.namespace(), name)))
+    found.ok_or_else(|| not_found(kind_of::<S>(), &ObjectKey::new(person.namespace(), name)))
 }
 
 /// There is no such object.
@@ -151,9 +160,14 @@ mod tests {
     fn schedules_are_named_with_their_kind() {
         assert_eq!(schedule_name("msched/nightly").unwrap(), "nightly");
         assert_eq!(schedule_name("MaintenanceSchedule/nightly").unwrap(), "nightly");
-        for wrong in ["nightly", "mocc/nightly", "msched/", "msched/a/b", ""] {
+        assert_eq!(report_schedule_name("rsched/monthly"), Some("monthly"));
+        for wrong in ["nightly", "mocc/nightly", "msched/", "rsched/", "msched/a/b", ""] {
             assert!(matches!(schedule_name(wrong), Err(CliError::BadUsage(_))), "{wrong}");
+            assert_eq!(report_schedule_name(wrong), None, "{wrong}");
         }
+        assert!(
+            schedule_name("rsched/monthly").is_err() && report_schedule_name("msched/n").is_none()
+        );
     }
 
     #[test]

@@ -129,7 +129,7 @@ pub fn run(args: &Args) -> Result<u8, CliError> {
     block_on(async {
         let name = schedule_name(&args.schedule)?;
         let person = args.connection.connect().await?;
-        let schedule = read_schedule(&person, name).await?;
+        let schedule: MaintenanceSchedule = read_schedule(&person, name).await?;
         let at = args.at.unwrap_or_else(|| IntendedTime::floor(WallClock::system().now()));
         let answer = create(&person, &schedule, at).await?;
         args.output.print(&answer, || println!("{}", answer.sentence()))?;
@@ -145,7 +145,7 @@ pub fn backfill(args: &BackfillArgs) -> Result<u8, CliError> {
             return Err(CliError::BadUsage("--to is before --from; swap them".to_owned()));
         }
         let person = args.connection.connect().await?;
-        let schedule = read_schedule(&person, name).await?;
+        let schedule: MaintenanceSchedule = read_schedule(&person, name).await?;
         let instants = instants(&schedule, args.from, args.to)?;
         let mut answers = Vec::new();
         for at in instants {

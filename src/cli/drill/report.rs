@@ -29,14 +29,10 @@ pub(super) struct Verdict {
     seed: u64,
     /// The command that plays it again.
     pub(super) reproduce: String,
-    /// Kinds that it needs and that are not there yet.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    needs: Vec<&'static str>,
     failures: Vec<Failed>,
     /// Invariants that did not hold, and defects.
     violations: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    went: Option<Went>,
+    went: Went,
 }
 
 /// A verdict in a word.
@@ -44,7 +40,6 @@ pub(super) struct Verdict {
 enum Word {
     Passed,
     Failed,
-    Pending,
 }
 
 /// An expectation that failed.
@@ -96,21 +91,6 @@ struct Outcome {
 }
 
 impl Verdict {
-    /// Of a scenario that cannot be played yet.
-    pub(super) fn pending(scenario: &Scenario, file: &str) -> Self {
-        Self {
-            name: scenario.name.clone(),
-            file: file.to_owned(),
-            word: Word::Pending,
-            seed: scenario.seed,
-            reproduce: reproduce(file, None),
-            needs: scenario.needs.iter().copied().collect(),
-            failures: Vec::new(),
-            violations: Vec::new(),
-            went: None,
-        }
-    }
-
     /// Of a scenario that was played, with another seed than its own if one is given.
     pub(super) fn of(scenario: &Scenario, file: &str, seed: Option<u64>, played: &Played) -> Self {
         let failed = |failure: &Failure| Failed {
@@ -125,10 +105,9 @@ impl Verdict {
             word: if played.passed() { Word::Passed } else { Word::Failed },
             seed: played.seed,
             reproduce: reproduce(file, seed),
-            needs: Vec::new(),
             failures: played.failures.iter().map(failed).collect(),
             violations: played.broken.clone(),
-            went: Some(Went::of(&played.chronicle)),
+            went: Went::of(&played.chronicle),
         }
     }
 
@@ -225,8 +204,7 @@ pub(super) fn for_people(verdicts: &[Verdict]) -> String {
     if verdicts.len() > 1 {
         let count = |word| verdicts.iter().filter(|verdict| verdict.word == word).count();
         let (passed, failed) = (count(Word::Passed), count(Word::Failed));
-        let pending = count(Word::Pending);
-        let _ = writeln!(text, "\n{passed} as expected, {failed} not, {pending} pending.");
+        let _ = writeln!(text, "\n{passed} as expected, {failed} not.");
     }
     text
 }
@@ -235,24 +213,13 @@ fn row(verdict: &Verdict) -> [String; 3] {
     let word = match verdict.word {
         Word::Passed => "as expected",
         Word::Failed => "FAILED",
-        Word::Pending => "pending",
     };
-    let words = match (&verdict.went, verdict.needs.as_slice()) {
-        (Some(went), _) => went.ran.clone(),
-        (None, needs) => format!("needs {}", needs.join(" and ")),
-    };
-    [verdict.name.clone(), word.to_owned(), words]
+    [verdict.name.clone(), word.to_owned(), verdict.went.ran.clone()]
 }
 
 /// One scenario in full.
 fn story(verdict: &Verdict) -> String {
-    let Some(went) = &verdict.went else {
-        let needs = verdict.needs.join(" and ");
-        return format!(
-            "{}: pending, needs {needs}, which this version does not have.\n",
-            verdict.name
-        );
-    };
+    let went = &verdict.went;
     let word = if verdict.passed() { "as expected" } else { "NOT as expected" };
     let span = show_time(Duration::from_secs_f64(went.virtual_seconds.round()));
     let mut text =

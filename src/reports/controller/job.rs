@@ -175,6 +175,10 @@ impl Controller {
         match self.claimed(report, permit).await? {
             Claimed::Started => {}
             Claimed::Undecided => return Ok(nothing(Standing::Undecided)),
+            Claimed::LeftAlone => {
+                self.seal_slot_holder(report, permit).await?;
+                return Ok(nothing(Standing::Undecided));
+            }
             Claimed::Ghost => return Ok(nothing(Standing::Ghost)),
         }
         let of = queue_key(report);
@@ -204,6 +208,22 @@ impl Controller {
         self.expect_starts(&of, &found, self.deps.wall.now());
         let (standing, place) = self.waits(key, &of, &found, report);
         Ok(Observed { standing, queue: Some(sealed), queue_run, place })
+    }
+
+    /// Seals a job that holds a slot and has nothing committed, so that no earlier term commits
+    /// anything any more: its schedule will not say how it stands, and its queue waits for that.
+    async fn seal_slot_holder(&self, report: &ReportJob, permit: &Permit) -> Result<(), PassError> {
+        let uid = report.metadata.uid.as_deref().unwrap_or_default();
+        let idle = attempts(report).last().is_none_or(queue::is_closed);
+        let holds = {
+            let state = self.state.lock();
+            state.books.get(&queue_key(report)).is_some_and(|book| book.holds_slot(uid))
+        };
+        if idle && holds && report.fence() != Some(&permit.term().fence()) {
+            let sealed = self.seal_job(report.clone(), permit).await?;
+            self.jobs.observe(sealed.into_inner());
+        }
+        Ok(())
     }
 
     /// How a job stands that has no entry.

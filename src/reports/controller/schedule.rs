@@ -46,6 +46,8 @@ pub(super) enum Claimed {
     Started,
     /// Nobody knows yet.
     Undecided,
+    /// Nobody will know: its schedule cannot be read, or carries a foreign fence.
+    LeftAlone,
     /// Its schedule, read live, has decided its instant without it, or is gone.
     Ghost,
 }
@@ -155,7 +157,15 @@ impl Controller {
             Standing::Ghost { .. } => Claimed::Ghost,
         };
         match self.schedules.lookup(&key) {
-            Lookup::Unreadable(_) => return Ok(Claimed::Undecided),
+            Lookup::Unreadable(_) => return Ok(Claimed::LeftAlone),
+            Lookup::Found(schedule)
+                if self
+                    .deps
+                    .quarantine
+                    .contains(schedule.metadata.uid.as_deref().unwrap_or_default()) =>
+            {
+                return Ok(Claimed::LeftAlone);
+            }
             Lookup::Found(schedule) => match judge(&schedule) {
                 Claimed::Ghost => {} // judged on a live read only
                 found => {

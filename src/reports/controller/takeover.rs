@@ -65,7 +65,7 @@ impl Controller {
         Ok(found)
     }
 
-    async fn seal_job(
+    pub(super) async fn seal_job(
         &self,
         report: ReportJob,
         permit: &Permit,

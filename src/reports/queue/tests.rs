@@ -327,3 +327,23 @@ fn a_job_stops_waiting_when_it_is_cancelled_deleted_or_over() {
     book.follow("r1", None);
     assert_eq!((book.waiting().len(), book.has_fresh()), (0, false));
 }
+
+#[test]
+fn a_started_job_of_a_schedule_was_accepted_by_its_claim() {
+    let scheduled = json!({
+        "scheduleName": "daily", "intendedTime": "2026-11-29T02:00:00Z", "scheduleUID": "s1",
+    });
+    let full = json!({"slots": 1, "limits": {"queued": 0, "queuedPerTenant": 0}});
+    let instant = job("daily-202611290200", 1, &scheduled, &Value::Null);
+    let mut book = book(&[instant, new("r0", 9)]);
+    assert_eq!(rejection(&book, "daily-202611290200"), Some("Accepted"));
+    let held = snapshot(queue(&full, &sealed(&json!([entry("large")]))), vec![Standing::Open]);
+    assert!(admitted(&pass(&held, &mut book)).is_empty());
+    assert_eq!(rejection(&book, "r0"), Some("QueueFull"), "nobody else may wait");
+    assert!(book.waits("daily-202611290200", "daily-202611290200", 1));
+    let free = snapshot(queue(&full, &sealed(&json!([]))), Vec::new());
+    assert_eq!(admitted(&pass(&free, &mut book)), ["daily-202611290200"]);
+    let entries = [serde_json::from_value(entry("daily-202611290200")).unwrap()];
+    book.hold(&entries);
+    assert!(book.holds_slot("daily-202611290200") && !book.holds_slot("daily"));
+}

@@ -305,19 +305,3 @@ fn read_order(at: &At<'_>) -> Read<What> {
     }
     Ok(What::Order(order))
 }
-
-impl What {
-    /// The kinds it needs.
-    pub(super) fn kinds(&self) -> Vec<Kind> {
-        match self {
-            Self::Object { object, .. } | Self::Runs { object, .. } | Self::Absent(object) => {
-                vec![object.kind]
-            }
-            Self::Count { kind, .. } => vec![*kind],
-            Self::Admissions { queue, .. } => vec![queue.kind],
-            Self::Event { object, .. } => object.iter().map(|object| object.kind).collect(),
-            Self::Order(objects) => objects.iter().map(|object| object.kind).collect(),
-            Self::Terms(_) | Self::Trace { .. } => Vec::new(),
-        }
-    }
-}

@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, fmt, time::Duration};
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use super::{Kind, provider::Rule};
+use super::provider::Rule;
 use crate::yaml::{Document, Place};
 
 mod check;
@@ -34,7 +34,6 @@ pub use rule::RunRef;
 pub use run::{Failure, Played, play};
 pub use step::{ApiFault, ReplicaVerb, Step, Verb, When, Who};
 
-use object::WITHOUT_CONTROLLER;
 use read::{At, Fault, Fields, Read};
 
 /// Replicas if the file does not say.
@@ -73,8 +72,6 @@ pub struct Scenario {
     pub end: Option<Duration>,
     /// What must hold at the end.
     pub expect: Vec<Expectation>,
-    /// Kinds it names that no controller of this version works on.
-    pub needs: BTreeSet<&'static str>,
     document: Document,
 }
 
@@ -200,7 +197,6 @@ fn read(file: &str, document: &Document, faults: &mut Faults) -> Read<Scenario> 
     let end = faults.take(read_end(&mut spec, order.last)).flatten();
     let expect = faults.each(spec.get("expect"), Expectation::read);
     faults.take(spec.finish("field of spec"));
-    let needs = needs(&objects, &steps, &expect);
     let (file, document) = (file.to_owned(), document.clone());
     let scenario = Scenario {
         name,
@@ -214,7 +210,6 @@ fn read(file: &str, document: &Document, faults: &mut Faults) -> Read<Scenario> 
         steps,
         end,
         expect,
-        needs,
         document,
     };
     scenario.check_names(faults);
@@ -268,14 +263,6 @@ impl Order {
         self.last = time;
         Ok(step)
     }
-}
-
-fn needs(objects: &[Manifest], steps: &[Step], expect: &[Expectation]) -> BTreeSet<&'static str> {
-    let objects = objects.iter().map(|manifest| manifest.object.kind);
-    let steps = steps.iter().flat_map(|step| step.verb.kinds());
-    let expect = expect.iter().flat_map(|one| one.what.kinds());
-    let all = objects.chain(steps).chain(expect);
-    all.filter(|kind| WITHOUT_CONTROLLER.contains(kind)).map(Kind::name).collect()
 }
 
 impl Scenario {

@@ -14,10 +14,6 @@ use crate::{
 /// The namespace of names without one.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
-/// Kinds that no controller of this version works on. A file that names one is read and checked, and
-/// reported as pending.
-pub(super) const WITHOUT_CONTROLLER: [Kind; 1] = [Kind::ReportSchedule];
-
 /// Whether objects of a kind run something, so that their runs can be counted.
 pub(super) fn has_runs(kind: Kind) -> bool {
     matches!(kind, Kind::MaintenanceOccurrence | Kind::ReportJob)

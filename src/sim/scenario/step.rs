@@ -12,7 +12,7 @@ use super::{
     rule::{RunRef, read_rule},
 };
 use crate::{
-    sim::{Kind, provider::Rule},
+    sim::provider::Rule,
     yaml::Place,
 };
 
@@ -357,28 +357,4 @@ fn read_provider(at: &At<'_>) -> Read<Verb> {
         return Ok(Verb::Lose(RunRef::read(&run)?));
     }
     Ok(Verb::Provider(read_rule(at)?))
-}
-
-impl Verb {
-    /// The kinds it needs.
-    pub(super) fn kinds(&self) -> Vec<Kind> {
-        match self {
-            Self::Apply(manifest) => vec![manifest.object.kind],
-            Self::Patch { object, .. } | Self::Delete(object) | Self::Cancel(object) => {
-                vec![object.kind]
-            }
-            Self::Expect(list) | Self::Until(list) => {
-                list.iter().flat_map(|one| one.what.kinds()).collect()
-            }
-            Self::Replica(..)
-            | Self::Crash { .. }
-            | Self::DeleteLease
-            | Self::PatchLease(_)
-            | Self::ClockJump(..)
-            | Self::ClockRate(..)
-            | Self::Api(_)
-            | Self::Provider(_)
-            | Self::Lose(_) => Vec::new(),
-        }
-    }
 }

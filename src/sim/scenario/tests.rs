@@ -26,7 +26,7 @@ fn everything_is_optional_but_the_name_and_the_start() {
     assert_eq!(scenario.start.to_string(), "2026-11-29T01:58:00Z");
     assert_eq!(scenario.seed, seed_of("x"), "derived from the name");
     assert_ne!(seed_of("x"), seed_of("y"));
-    assert!(scenario.end.is_none() && scenario.needs.is_empty());
+    assert!(scenario.end.is_none());
 }
 
 #[test]
@@ -93,7 +93,6 @@ steps:
     assert_eq!(scenario.steps[8].refused.as_deref(), Some("no"));
     assert_eq!(scenario.steps[24].when, When::Within(Duration::from_secs(120)));
     assert_eq!(scenario.line(scenario.steps[24].place), 32);
-    assert_eq!(scenario.needs, BTreeSet::from(["ReportJob"]));
 }
 
 #[test]
@@ -125,7 +124,6 @@ expect:
     assert_eq!(object.to_string(), "other/mocc/nightly-202611290159");
     let What::Event { bounds, .. } = &scenario.expect[10].what else { panic!("an event") };
     assert_eq!(bounds.to_string(), "at least 1");
-    assert_eq!(scenario.needs, BTreeSet::from(["ReportJob", "ReportQueue"]));
 }
 
 #[test]
