@@ -288,7 +288,7 @@ impl Controller {
         let Some(book) = state.books.get_mut(key) else { return };
         let rules = spec::rules(&queue.spec, paused, now);
         let starts = drain::starts(&Books::open(ledger), book.waiting(), &rules, now);
-        book.expect(starts);
+        book.foresee(starts);
     }
 }
 

@@ -56,7 +56,7 @@ fn points_of_the_stories_are_survived() {
         .collect();
     for story in &stories {
         let of = all.iter().filter(|(one, _)| one.name == story.name).count();
-        assert!(of >= 3 * 5 + 1, "created, claimed, sealed, committed, recorded: {of} {story:?}");
+        assert!(of > 3 * 5, "created, claimed, sealed, committed, recorded: {of} {story:?}");
     }
     let mut played = 0;
     for (story, point) in all.iter().step_by(step) {
