@@ -15,6 +15,7 @@ mod parity;
 mod people;
 mod proxy;
 mod replicas;
+mod reports;
 mod schedules;
 mod steps;
 mod work;
