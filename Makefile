@@ -18,14 +18,14 @@ SUITES := $(shell awk 'BEGIN { RS = "" } /\[\[test\]\]/ && !/"e2e\// { sub(/.*\[
 SUITE_FLAGS := $(addprefix --test ,$(SUITES))
 STAGE := hack/stage
 
-.PHONY: help demo demo-cluster test check deny gen e2e tools guards bench
+.PHONY: help demo demo-cluster test check deny gen e2e tools guards histories bench
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: ## build, then rehearse a restart of everything on a model of the cluster; writes demo.html
-	@$(STAGE) build $(CARGO) build --locked --release --quiet --bin punctual
-	@target/release/punctual drill --html demo.html
+	@$(STAGE) build $(CARGO) build --locked --profile demo --quiet --bin punctual
+	@target/demo/punctual drill --html demo.html
 
 demo-cluster: ## a throw-away control plane, two replicas, one run, the leader killed midway
 	@$(STAGE) tools e2e/tools/build
@@ -61,6 +61,11 @@ tools: ## build the programs of the test bed (kube-apiserver, etcd, kubectl, hel
 
 guards: ## take every guard away and see which test goes red; writes docs/reference/guards.md (half an hour)
 	@$(STAGE) guards hack/guards
+
+histories: ## 2000 random histories and all points of the stories; writes docs/reference/coverage.md
+	@$(STAGE) build $(CARGO) build --locked --release --quiet --bin punctual
+	@target/release/punctual drill --points
+	@hack/coverage target/release/punctual
 
 bench: ## benchmarks
 	@$(STAGE) bench $(CARGO) bench --locked

@@ -21,16 +21,7 @@ const FOLDERS: [&str; 3] = ["tests/cases/scenarios", "tests/scenarios", "docs/ex
 const LEAST_FILES: usize = 50;
 
 /// Scenarios that wait for kinds which are not there yet.
-const PENDING: [&str; 8] = [
-    "artifact-of-the-second-attempt",
-    "cancel-survives-crash",
-    "delete-while-running-is-a-cancel",
-    "queue-deleted-and-applied-again",
-    "restart-queued-and-completed",
-    "small-tenant-not-behind-the-flood",
-    "unknown-outcome-stays-unresolved",
-    "unsatisfiable-and-full",
-];
+const PENDING: [&str; 0] = [];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

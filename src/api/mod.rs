@@ -9,6 +9,8 @@
 // The derive of `KubeSchema` copies each struct, with its `pub`, into the body of a function.
 #![allow(unreachable_pub)]
 
+use std::sync::OnceLock;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
 
@@ -98,6 +100,12 @@ pub const ANNOTATION_ATTEMPT: &str = "punctual.dev/attempt";
 
 /// The CustomResourceDefinitions of all kinds, in the order they are installed.
 pub fn crds() -> Vec<CustomResourceDefinition> {
+    /// Made once: deriving the schemas takes longer than whatever is done with them.
+    static MADE: OnceLock<Vec<CustomResourceDefinition>> = OnceLock::new();
+    MADE.get_or_init(make_crds).clone()
+}
+
+fn make_crds() -> Vec<CustomResourceDefinition> {
     vec![
         schema::tidy(MaintenanceSchedule::crd()),
         schema::tidy(MaintenanceOccurrence::crd()),

@@ -3,13 +3,14 @@
 //! The third part of the check, a trial under an older epoch after the first seal of each kind in a
 //! term, is in [`super::FencedWriter::write_status`].
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, sync::OnceLock};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::ObjectMeta;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ApiError, FencedWriter, ObjectKey, Reader, WriteError};
+use super::{ApiError, FencedWriter, Reader, WriteError};
 use crate::api::{
     self, MAX_MESSAGE_CHARS, MaintenanceOccurrence, MaintenanceOccurrenceSpec, NAME_RULE_MESSAGE,
     truncate,
@@ -21,6 +22,49 @@ const PROBE_NAME: &str = "punctual-fence-check";
 const PROBE_SCHEDULE: &str = "punctual";
 /// Where a schema keeps its rules.
 const RULES: &str = "x-kubernetes-validations";
+
+/// What the check reads of a CRD: it is asked every minute by every follower. The schema stays plain
+/// JSON, because it is walked and compared, not understood.
+#[derive(Clone, Debug, Deserialize, kube::Resource)]
+#[resource(inherit = CustomResourceDefinition)]
+struct Installed {
+    metadata: ObjectMeta,
+    spec: Versions,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Versions {
+    versions: Vec<Version>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Version {
+    name: String,
+    served: bool,
+    schema: Option<Schema>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Schema {
+    #[serde(rename = "openAPIV3Schema")]
+    root: Option<Value>,
+}
+
+/// Rules by their place in the schema.
+type Rules = BTreeMap<String, Value>;
+
+/// The rules of this program's CRDs, each with the CRD's name, in the order of installation.
+fn wanted() -> &'static [(String, Rules)] {
+    static WANTED: OnceLock<Vec<(String, Rules)>> = OnceLock::new();
+    WANTED.get_or_init(|| {
+        let own = api::crds().into_iter().filter_map(|crd| {
+            let installed: Installed = serde_json::from_value(serde_json::to_value(crd).ok()?)
+                .expect("the CRDs of this program have versions with a schema");
+            Some((installed.metadata.name.clone()?, rules(&installed)?))
+        });
+        own.collect()
+    })
+}
 
 /// Something that is missing on the API server, or not known to be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,10 +145,10 @@ impl fmt::Display for FenceCheck {
 /// not read them) and dry-runs a create with a wrong name in `namespace`.
 pub async fn check_fence(reader: &Reader, writer: &FencedWriter, namespace: &str) -> FenceCheck {
     let mut gaps = Vec::new();
-    for wanted in api::crds() {
-        let crd = ObjectKey::of(&wanted.metadata).name;
-        match reader.get_cluster::<CustomResourceDefinition>(&crd).await {
-            Ok(Some(found)) => gaps.extend(compare(&crd, &wanted, &found)),
+    for (crd, wanted) in wanted() {
+        let crd = crd.clone();
+        match reader.get_cluster::<Installed>(&crd).await {
+            Ok(Some(found)) => gaps.extend(compare(&crd, wanted, &found)),
             Ok(None) => gaps.push(Gap::CrdMissing { crd }),
             Err(ApiError::Forbidden { .. }) => {}
             Err(error) => gaps
@@ -150,12 +194,8 @@ async fn try_wrong_name(writer: &FencedWriter, namespace: &str) -> Option<Gap> {
 }
 
 /// Where the rules of the served version differ.
-fn compare(
-    crd: &str,
-    wanted: &CustomResourceDefinition,
-    found: &CustomResourceDefinition,
-) -> Vec<Gap> {
-    let (Some(wanted), Some(found)) = (rules(wanted), rules(found)) else {
+fn compare(crd: &str, wanted: &Rules, found: &Installed) -> Vec<Gap> {
+    let Some(found) = rules(found) else {
         return vec![Gap::VersionMissing { crd: crd.to_owned() }];
     };
     let paths: std::collections::BTreeSet<&String> = wanted.keys().chain(found.keys()).collect();
@@ -168,17 +208,16 @@ fn compare(
 
 /// All rules of the version this program speaks, by their place in the schema. `None` if that
 /// version is not served with a schema.
-fn rules(crd: &CustomResourceDefinition) -> Option<BTreeMap<String, Value>> {
+fn rules(crd: &Installed) -> Option<Rules> {
     let version = crd.spec.versions.iter().find(|version| version.name == api::VERSION)?;
     let schema = version.schema.as_ref().filter(|_| version.served)?;
-    let schema = serde_json::to_value(schema.open_api_v3_schema.as_ref()?).ok()?;
     let mut found = BTreeMap::new();
-    collect(&schema, "", &mut found);
+    collect(schema.root.as_ref()?, "", &mut found);
     Some(found)
 }
 
 /// Walks a schema. Its depth is bounded by what the API server accepts as a CRD.
-fn collect(schema: &Value, path: &str, found: &mut BTreeMap<String, Value>) {
+fn collect(schema: &Value, path: &str, found: &mut Rules) {
     if let Some(rules) = schema.get(RULES) {
         let place = if path.is_empty() { "the root" } else { path };
         found.insert(place.to_owned(), normal(rules));
@@ -346,6 +385,13 @@ mod tests {
             let found = check(&fake).await;
             assert!(matches!(found.gaps[..], [Gap::NotKnown { .. }]), "{fault:?}: {found}");
         }
+    }
+
+    #[test]
+    fn every_kind_has_rules_that_are_compared() {
+        let rules = wanted();
+        assert_eq!(rules.len(), api::crds().len());
+        assert!(rules.iter().all(|(_, rules)| rules.contains_key("the root")), "{rules:?}");
     }
 
     #[test]

@@ -179,10 +179,11 @@ impl Deps {
     }
 
     /// The moment on the scheduler's clock at which the wall clock will show `at`. If someone sets
-    /// the wall clock meanwhile, everything is looked at again.
+    /// the wall clock meanwhile, everything is looked at again. A moment that has come already is no
+    /// reason to look again without pause.
     fn instant(&self, at: Timestamp) -> Instant {
-        let wait = at.duration_since(self.wall.now());
-        Instant::now() + Duration::try_from(wait).unwrap_or(Duration::ZERO)
+        let wait = Duration::try_from(at.duration_since(self.wall.now()));
+        Instant::now() + wait.ok().filter(|wait| !wait.is_zero()).unwrap_or(AFTER_CONFLICT)
     }
 
     /// Whether an object, as read, may be written in this term. A newer fence than this term's means

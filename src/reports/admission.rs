@@ -8,6 +8,7 @@ use super::{
     budget::Budget,
     fairness::{Next, Turns},
     ledger::{Books, http_bytes},
+    name::Name,
     rules::{Rules, Starts},
     waiting::{Class, Waiting},
 };
@@ -196,7 +197,7 @@ impl<'a> Pass<'a> {
     }
 
     /// A slot is free again.
-    pub(crate) fn release(&mut self, tenant: &Arc<str>, retry: bool) {
+    pub(crate) fn release(&mut self, tenant: &Name, retry: bool) {
         self.used = self.used.saturating_sub(1);
         self.retries = self.retries.saturating_sub(usize::from(retry));
         self.turns.release(tenant);

@@ -29,6 +29,7 @@ pub mod fairness;
 pub mod job;
 pub mod ledger;
 pub mod limits;
+mod name;
 pub mod queue;
 pub mod rules;
 #[cfg(test)]

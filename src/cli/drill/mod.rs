@@ -21,6 +21,7 @@ use crate::sim::{
     scenario::{Played, Scenario, ScenarioError, parse, play},
 };
 
+mod points;
 mod progress;
 mod random;
 mod report;
@@ -49,11 +50,15 @@ pub struct Args {
     /// for each.
     #[arg(long, value_name = "A..B", value_parser = parse_seeds)]
     seeds: Option<Range<u64>>,
-    /// Write a page that shows what happened.
+    /// Write a page that shows what happened; of many seeds only those that failed.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Print the built-in restart rehearsal as a scenario file, to start one's own from.
+    /// Play the points of the built-in stories: the leader dies after each of its writes, and each of
+    /// its writes lands only after its successor works.
     #[arg(long, conflicts_with_all = ["files", "seeds", "html"])]
+    points: bool,
+    /// Print the built-in restart rehearsal as a scenario file, to start one's own from.
+    #[arg(long, conflicts_with_all = ["files", "seeds", "html", "points"])]
     print: bool,
     /// Form of the answer.
     #[arg(short, long, value_enum, default_value_t)]
@@ -87,13 +92,11 @@ pub fn run(args: &Args) -> Result<u8, CliError> {
     if args.print {
         return write_out(RESTART).map(|()| DONE);
     }
+    if args.points {
+        return points::run(args.output);
+    }
     if let (true, Some(seeds)) = (args.files.is_empty(), &args.seeds) {
-        if args.html.is_some() {
-            let why =
-                "--html shows scenarios; random histories (--seeds without files) have no page";
-            return Err(CliError::BadUsage(why.to_owned()));
-        }
-        return random::run(seeds.clone(), args.output);
+        return random::run(seeds, args.html.as_deref(), args.output);
     }
     let scenarios = match read(&args.files) {
         Ok(scenarios) => scenarios,

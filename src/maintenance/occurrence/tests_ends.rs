@@ -162,6 +162,7 @@ fn a_wrong_clock_ends_and_starts_nothing() {
         .at("2026-11-29T09:00:00Z");
     driver.snapshot.trust_clock = false;
     assert_eq!(driver.settle(), Step::Wait, "not stopped as too long");
+    assert!(driver.decide().wake_at.is_some_and(|at| at > driver.now), "nor asked without pause");
     driver.snapshot.trust_clock = true;
     assert_eq!(driver.settle(), Step::Cancel { attempt: 1, recorded: false });
     let deadline = Some(time("2026-11-29T02:00:00Z"));

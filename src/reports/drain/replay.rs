@@ -9,7 +9,7 @@ use std::{
 use jiff::Timestamp;
 
 use super::{after, remaining, wait_factor};
-use crate::reports::{admission::Pass, ledger::Books, rules::Rules, waiting::Waiting};
+use crate::reports::{admission::Pass, ledger::Books, name::Name, rules::Rules, waiting::Waiting};
 
 /// Most jobs that are played ahead: a few hundredths of a second of work. Whoever is behind them is
 /// told so.
@@ -32,7 +32,7 @@ pub fn starts(
     rules: &Rules,
     now: Timestamp,
 ) -> BTreeMap<Arc<str>, Start> {
-    let mut running: BinaryHeap<Reverse<(i64, Arc<str>, bool)>> = books
+    let mut running: BinaryHeap<Reverse<(i64, Name, bool)>> = books
         .entries()
         .map(|entry| Reverse((remaining(entry, now), entry.tenant.as_str().into(), entry.retry)))
         .collect();
@@ -48,7 +48,7 @@ pub fn starts(
                 position: super::coarse(found.len() + 1),
                 at: after(now, wait_factor::apply(factor, at)),
             };
-            let tenant = Arc::clone(waiting.tenant(job.tenant));
+            let tenant = waiting.tenant(job.tenant).clone();
             running.push(Reverse((at.saturating_add(job.charge.max(1)), tenant, job.retry)));
             found.insert(Arc::clone(&job.name), start);
             pass.take(&turn);

@@ -1,11 +1,11 @@
 //! What each tenant was given: virtual time, finish tags, slots held.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::{MAX_CHARGE, MAX_TAGS, TAG_SCALE, TenantTag};
+use crate::{
+    api::{MAX_CHARGE, MAX_TAGS, TAG_SCALE, TenantTag},
+    reports::name::Name,
+};
 
 /// Least cost of a slot, in slot-milliseconds: giving it away and taking it back costs something
 /// even if the job did nothing, and whoever was served is never as if it had not been.
@@ -41,9 +41,9 @@ impl Account {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Accounts {
     virtual_time: i64,
-    tenants: BTreeMap<Arc<str>, Account>,
+    tenants: BTreeMap<Name, Account>,
     /// Those with a finish tag, by it.
-    ahead: BTreeSet<(i64, Arc<str>)>,
+    ahead: BTreeSet<(i64, Name)>,
 }
 
 impl Accounts {
@@ -63,17 +63,17 @@ impl Accounts {
     }
 
     /// The tenant's account; an empty one if it has none.
-    pub(crate) fn get(&self, tenant: &str) -> Account {
+    pub(crate) fn get(&self, tenant: &Name) -> Account {
         self.tenants.get(tenant).copied().unwrap_or_default()
     }
 
     /// Tenants that hold slots and owe nothing.
-    pub(crate) fn holding(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub(crate) fn holding(&self) -> impl Iterator<Item = &Name> {
         self.tenants.iter().filter(|(_, account)| account.finish.is_none()).map(|(name, _)| name)
     }
 
     /// The tenant with the smallest finish tag above `after`.
-    pub(crate) fn next_ahead(&self, after: Option<&(i64, Arc<str>)>) -> Option<&(i64, Arc<str>)> {
+    pub(crate) fn next_ahead(&self, after: Option<&(i64, Name)>) -> Option<&(i64, Name)> {
         use std::ops::Bound::{Excluded, Unbounded};
         match after {
             None => self.ahead.first(),
@@ -83,25 +83,27 @@ impl Accounts {
 
     /// The tags, by tenant.
     pub(crate) fn tags(&self) -> Vec<TenantTag> {
-        let tag = |(name, account): (&Arc<str>, &Account)| {
+        let tag = |(name, account): (&Name, &Account)| {
             account.finish.map(|finish| TenantTag { tenant: name.to_string(), finish })
         };
-        self.tenants.iter().filter_map(tag).collect()
+        let mut tags: Vec<TenantTag> = self.tenants.iter().filter_map(tag).collect();
+        tags.sort_by(|a, b| a.tenant.cmp(&b.tenant));
+        tags
     }
 
     /// The tenant holds one slot more, without being charged for it.
-    pub(crate) fn hold(&mut self, tenant: &Arc<str>) {
+    pub(crate) fn hold(&mut self, tenant: &Name) {
         self.set(tenant, |account, _| account.running += 1);
     }
 
     /// The tenant holds one slot less, without a correction.
-    pub(crate) fn release(&mut self, tenant: &Arc<str>) {
+    pub(crate) fn release(&mut self, tenant: &Name) {
         self.set(tenant, |account, _| account.running = account.running.saturating_sub(1));
     }
 
     /// The tenant is given a slot for `units`. Tenants that owe nothing any more, because more are
     /// ahead of the virtual time than are remembered.
-    pub(crate) fn charge(&mut self, tenant: &Arc<str>, units: i64) -> Vec<Arc<str>> {
+    pub(crate) fn charge(&mut self, tenant: &Name, units: i64) -> Vec<Name> {
         self.set(tenant, |account, v| {
             account.finish = ahead_of(v, account.finish.unwrap_or(v) + units);
             account.running += 1;
@@ -114,7 +116,7 @@ impl Accounts {
     ///
     /// A tenant that owed nothing any more is charged from the virtual time on, as if the rest of
     /// the run had been admitted now.
-    pub(crate) fn settle(&mut self, tenant: &Arc<str>, charged: i64, actual: i64) {
+    pub(crate) fn settle(&mut self, tenant: &Name, charged: i64, actual: i64) {
         self.set(tenant, |account, v| {
             account.finish = ahead_of(v, account.finish.unwrap_or(v) + (actual - charged));
             account.running = account.running.saturating_sub(1);
@@ -123,7 +125,7 @@ impl Accounts {
     }
 
     /// The virtual time is at least `to`. Tenants that owe nothing any more.
-    pub(crate) fn raise(&mut self, to: i64) -> Vec<Arc<str>> {
+    pub(crate) fn raise(&mut self, to: i64) -> Vec<Name> {
         self.virtual_time = self.virtual_time.max(to);
         let mut free = Vec::new();
         while let Some((finish, _)) = self.ahead.first()
@@ -157,7 +159,7 @@ impl Accounts {
 
     /// Beyond [`MAX_TAGS`] the virtual time goes on to the smallest tag: those who owe least are
     /// forgotten first.
-    fn keep_tags_bounded(&mut self) -> Vec<Arc<str>> {
+    fn keep_tags_bounded(&mut self) -> Vec<Name> {
         let mut free = Vec::new();
         while self.ahead.len() > MAX_TAGS
             && let Some(&(finish, _)) = self.ahead.first()
@@ -168,20 +170,20 @@ impl Accounts {
     }
 
     /// Changes one account, given the virtual time, and keeps the order by tag.
-    fn set(&mut self, tenant: &Arc<str>, change: impl FnOnce(&mut Account, i64)) {
+    fn set(&mut self, tenant: &Name, change: impl FnOnce(&mut Account, i64)) {
         let before = self.get(tenant);
         let mut after = before;
         change(&mut after, self.virtual_time);
         if let Some(finish) = before.finish {
-            self.ahead.remove(&(finish, Arc::clone(tenant)));
+            self.ahead.remove(&(finish, tenant.clone()));
         }
         if let Some(finish) = after.finish {
-            self.ahead.insert((finish, Arc::clone(tenant)));
+            self.ahead.insert((finish, tenant.clone()));
         }
         if after.is_empty() {
             self.tenants.remove(tenant);
         } else {
-            self.tenants.insert(Arc::clone(tenant), after);
+            self.tenants.insert(tenant.clone(), after);
         }
     }
 }

@@ -13,6 +13,7 @@ use std::{
 
 use super::{Accounts, units};
 use crate::reports::{
+    name::Name,
     rules::Rules,
     waiting::{Class, Head, Kept, TenantId, Waiting},
 };
@@ -27,6 +28,9 @@ struct Ranked {
     ranks: [Option<Rank>; 2],
     /// Where in its queues the next job is.
     places: [usize; 2],
+    /// Where the first job is that may not start because its name is taken. Its age counts still:
+    /// the tenant has waited that long.
+    blocked: [Option<usize>; 2],
 }
 
 /// The tenant whose turn it is in a class.
@@ -58,7 +62,7 @@ pub(crate) struct Turns<'a> {
     ranked: BTreeMap<TenantId, Ranked>,
     order: [BTreeSet<Rank>; 2],
     /// The last tenant ahead of the virtual time that was ranked.
-    near: Option<(i64, Arc<str>)>,
+    near: Option<(i64, Name)>,
 }
 
 impl<'a> Turns<'a> {
@@ -71,7 +75,7 @@ impl<'a> Turns<'a> {
     ) -> Self {
         let fresh = Class::ALL.map(|class| waiting.heads(class).iter().peekable());
         let holding: Vec<TenantId> =
-            accounts.holding().filter_map(|name| waiting.tenant_id(name)).collect();
+            accounts.holding().filter_map(|name| waiting.tenant_number(name)).collect();
         let mut turns = Self {
             accounts,
             waiting,
@@ -82,8 +86,7 @@ impl<'a> Turns<'a> {
             order: Default::default(),
             near: None,
         };
-        let behind_taken = taken.keys().filter_map(|name| waiting.get(name)).map(|job| job.tenant);
-        for tenant in holding.into_iter().chain(behind_taken) {
+        for tenant in holding {
             turns.rank(tenant);
         }
         turns
@@ -103,7 +106,7 @@ impl<'a> Turns<'a> {
                 return best;
             }
             let near = near.clone();
-            if let Some(tenant) = self.waiting.tenant_id(&near.1)
+            if let Some(tenant) = self.waiting.tenant_number(&near.1)
                 && !self.ranked.contains_key(&tenant)
             {
                 self.rank(tenant);
@@ -114,23 +117,23 @@ impl<'a> Turns<'a> {
 
     /// The first of those who are ranked and those without an account.
     fn best(&mut self, class: Class) -> Option<Next> {
-        let (accounts, ranked, rules) = (&*self.accounts, &self.ranked, self.rules);
-        let fresh = &mut self.fresh[class.index()];
-        while let Some((_, _, tenant)) = fresh.peek()
-            && {
-                let name = self.waiting.tenant(*tenant);
-                ranked.contains_key(tenant)
-                    || !accounts.get(name).is_empty()
-                    || rules.is_capped(name, 0)
+        let known = |turns: &mut Self| turns.order[class.index()].first().cloned();
+        let fresh = loop {
+            let Some(head) = self.fresh[class.index()].peek() else { break None };
+            let (created, job, tenant) = (head.0, &head.1, head.2);
+            let name = self.waiting.tenant(tenant);
+            let out_of_order = self.ranked.contains_key(&tenant)
+                || !self.accounts.get(name).is_empty()
+                || self.rules.is_capped(name, 0);
+            if !out_of_order && !self.taken.contains_key(job) {
+                break Some((None, 0, created, Arc::clone(job), tenant));
             }
-        {
-            fresh.next();
-        }
-        let fresh = fresh
-            .peek()
-            .map(|(created, name, tenant)| (None, 0, *created, Arc::clone(name), *tenant));
-        let known = self.order[class.index()].first().cloned();
-        let rank = match (fresh, known) {
+            if !out_of_order {
+                self.rank(tenant);
+            }
+            self.fresh[class.index()].next();
+        };
+        let rank = match (fresh, known(self)) {
             (Some(a), Some(b)) => a.min(b),
             (a, b) => a.or(b)?,
         };
@@ -156,9 +159,9 @@ impl<'a> Turns<'a> {
     /// The job whose turn it is gets a slot, and its tenant is charged. The charge.
     pub(crate) fn take(&mut self, next: &Next) {
         let tenant = next.tenant();
-        let name = Arc::clone(self.waiting.tenant(tenant));
+        let name = self.waiting.tenant(tenant).clone();
         let charge = self.job(next).map_or(0, |job| job.charge);
-        self.skip(next);
+        self.ranked.entry(tenant).or_default().places[next.class.index()] += 1;
         let free = self.accounts.charge(&name, units(charge, self.rules.weight(&name)));
         self.rank(tenant);
         self.rank_again(&free);
@@ -172,15 +175,15 @@ impl<'a> Turns<'a> {
     }
 
     /// A slot of the tenant is free again.
-    pub(crate) fn release(&mut self, tenant: &Arc<str>) {
+    pub(crate) fn release(&mut self, tenant: &Name) {
         self.accounts.release(tenant);
         self.rank_again(std::slice::from_ref(tenant));
     }
 
     /// Tenants whose account changed.
-    fn rank_again(&mut self, tenants: &[Arc<str>]) {
+    fn rank_again(&mut self, tenants: &[Name]) {
         for name in tenants {
-            if let Some(tenant) = self.waiting.tenant_id(name) {
+            if let Some(tenant) = self.waiting.tenant_number(name) {
                 self.rank(tenant);
             }
         }
@@ -194,24 +197,31 @@ impl<'a> Turns<'a> {
         let ranked = self.ranked.entry(tenant).or_default();
         for class in Class::ALL {
             let index = class.index();
-            if let Some(old) = ranked.ranks[index].take() {
-                self.order[index].remove(&old);
-            }
             let place = &mut ranked.places[index];
             while self
                 .waiting
                 .at(tenant, class, *place)
                 .is_some_and(|job| self.taken.contains_key(&job.name))
             {
+                ranked.blocked[index].get_or_insert(*place);
                 *place += 1;
             }
-            let Some(job) = self.waiting.at(tenant, class, *place).filter(|_| !capped) else {
+            let oldest = ranked.blocked[index].unwrap_or(*place);
+            let may_start = !capped && self.waiting.at(tenant, class, *place).is_some();
+            let job = self.waiting.at(tenant, class, oldest).filter(|_| may_start);
+            let rank = job.map(|job| {
+                (account.finish, account.running, job.created, Arc::clone(&job.name), tenant)
+            });
+            if rank == ranked.ranks[index] {
                 continue;
-            };
-            let name = Arc::clone(&job.name);
-            let rank = (account.finish, account.running, job.created, name, tenant);
-            self.order[index].insert(rank.clone());
-            ranked.ranks[index] = Some(rank);
+            }
+            if let Some(old) = ranked.ranks[index].take() {
+                self.order[index].remove(&old);
+            }
+            if let Some(rank) = &rank {
+                self.order[index].insert(rank.clone());
+            }
+            ranked.ranks[index] = rank;
         }
     }
 }

@@ -105,7 +105,7 @@ impl Books {
 
     /// How many slots the tenant holds.
     pub fn running(&self, tenant: &str) -> u32 {
-        self.accounts.get(tenant).running
+        self.accounts.get(&tenant.into()).running
     }
 
     /// What holds a slot, by uid and attempt.

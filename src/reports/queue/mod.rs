@@ -32,6 +32,8 @@ use crate::{
 mod book;
 pub mod spec;
 mod standing;
+#[cfg(test)]
+mod tests;
 
 pub use book::{Answer, Book, Newcomer, waiting_job};
 pub use standing::{Standing, is_closed, standing};

@@ -56,7 +56,7 @@ fn who_waits_and_gets_nothing_keeps_its_tag() {
             world.people();
             let tag = |world: &World, tenant: &str| {
                 let v = world.books.accounts.virtual_time();
-                world.books.accounts.get(tenant).finish.unwrap_or(v)
+                world.books.accounts.get(&tenant.into()).finish.unwrap_or(v)
             };
             // Who may start holds the virtual time back; who may not does not.
             let may_start = |job: &&WaitingJob| {

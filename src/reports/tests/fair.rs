@@ -14,7 +14,7 @@ type Served = BTreeMap<String, u64>;
 
 /// Whether the tenant owes nothing, holds nothing and waits for nothing.
 fn is_idle(world: &World, tenant: &str) -> bool {
-    world.books.accounts.get(tenant).is_empty() && world.waiting.len_of(tenant) == 0
+    world.books.accounts.get(&tenant.into()).is_empty() && world.waiting.len_of(tenant) == 0
 }
 
 #[test]

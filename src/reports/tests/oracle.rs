@@ -26,21 +26,21 @@ fn first<'a>(
     retry: bool,
 ) -> Option<(Key<'a>, &'a WaitingJob)> {
     let order = |job: &WaitingJob| (-job.priority, job.created, job.name.clone());
-    let mut heads: BTreeMap<&str, &WaitingJob> = BTreeMap::new();
+    let mut queues: BTreeMap<&str, Vec<&WaitingJob>> = BTreeMap::new();
     for &job in jobs.iter().filter(|job| job.retry == retry) {
-        let head = heads.entry(&job.tenant).or_insert(job);
-        if order(job) < order(head) {
-            *head = job;
-        }
+        queues.entry(&job.tenant).or_default().push(job);
     }
-    heads
+    let is_free = |job: &&&WaitingJob| !ledger.entries.iter().any(|entry| entry.job == job.name);
+    queues
         .into_iter()
-        .filter_map(|(tenant, job)| {
+        .filter_map(|(tenant, mut queue)| {
+            queue.sort_by_key(|job| order(job));
+            let (head, job) = (queue[0], *queue.iter().find(is_free)?);
             let running = ledger.entries.iter().filter(|e| e.tenant == tenant).count();
             let most = rules.tenants.get(tenant).and_then(|rule| rule.max_running);
             let may = most.is_none_or(|most| running < usize::try_from(most).unwrap());
-            let created = job.created.as_millisecond();
-            may.then_some(((tag(ledger, tenant), running, created, job.name.as_str()), job))
+            let created = head.created.as_millisecond();
+            may.then_some(((tag(ledger, tenant), running, created, head.name.as_str()), job))
         })
         .min_by_key(|(key, _)| *key)
 }
@@ -59,14 +59,9 @@ fn decide(
     let retries = ledger.entries.iter().filter(|entry| entry.retry).count();
     let (least, busy, idle) =
         (if slots == 1 { 0 } else { slots.div_ceil(20) }, slots.div_ceil(10), slots.div_ceil(2));
-    let free: Vec<&WaitingJob> = jobs
-        .iter()
-        .filter(|job| !ledger.entries.iter().any(|entry| entry.job == job.name))
-        .copied()
-        .collect();
-    let plain = first(ledger, rules, &free, false);
+    let plain = first(ledger, rules, jobs, false);
     let most = if plain.is_some() { busy } else { idle };
-    let again = first(ledger, rules, &free, true)
+    let again = first(ledger, rules, jobs, true)
         .filter(|(_, job)| rules.retries && retries < most && job.charge <= left);
     let (_, job) = match (plain, again) {
         (None, None) => return None,

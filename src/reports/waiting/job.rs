@@ -85,19 +85,23 @@ impl Uid {
     fn text(&self) -> String {
         match self {
             Self::Text(text) => text.to_string(),
-            Self::Packed(bytes) => {
-                let hex = crate::identity::hex(bytes);
-                format!(
-                    "{}-{}-{}-{}-{}",
-                    &hex[..8],
-                    &hex[8..12],
-                    &hex[12..16],
-                    &hex[16..20],
-                    &hex[20..]
-                )
-            }
+            Self::Packed(bytes) => unpack(bytes),
         }
     }
+}
+
+/// The text of [`pack`]ed bytes.
+fn unpack(bytes: &[u8; 16]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = String::with_capacity(36);
+    for byte in bytes {
+        if HYPHENS.contains(&text.len()) {
+            text.push('-');
+        }
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    text
 }
 
 /// The bytes of a uid in its canonical spelling: lower case, hyphens in their places.

@@ -10,11 +10,14 @@
 //! job of their queue, which is the order among tenants that owe nothing.
 
 use std::{
+    cmp::Ordering,
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
 use jiff::Timestamp;
+
+use super::name::{Name, hash};
 
 mod job;
 #[cfg(test)]
@@ -34,7 +37,7 @@ pub(crate) type Head = (i64, Arc<str>, TenantId);
 /// One tenant with waiting jobs.
 #[derive(Clone, Debug, Default)]
 struct Tenant {
-    name: Arc<str>,
+    name: Name,
     /// Jobs that may start, first attempts and retries, each in the order in which they go.
     queues: [VecDeque<JobId>; 2],
     /// Retries whose time has not come.
@@ -54,10 +57,11 @@ impl Tenant {
 pub struct Waiting {
     jobs: Vec<Option<Kept>>,
     vacant: Vec<JobId>,
-    names: BTreeMap<Arc<str>, JobId>,
+    /// Hash of the name, and the job: to compare numbers is to touch few other places of memory.
+    names: BTreeSet<(u64, JobId)>,
     tenants: Vec<Tenant>,
     vacant_tenants: Vec<TenantId>,
-    tenant_ids: BTreeMap<Arc<str>, TenantId>,
+    tenant_ids: BTreeMap<Name, TenantId>,
     heads: [BTreeSet<Head>; 2],
     later: BTreeSet<(i64, JobId)>,
     /// Retries whose time was up to here may start. Never goes back.
@@ -79,7 +83,7 @@ impl Waiting {
     /// The job waits, as given; what was known of a job of that name is forgotten. Doing it twice
     /// changes nothing.
     pub fn upsert(&mut self, job: &WaitingJob) {
-        if let Some(&id) = self.names.get(job.name.as_str()) {
+        if let Some(id) = self.id(&job.name) {
             if let Some(kept) = self.jobs.get(id as usize).and_then(Option::as_ref)
                 && **self.tenant(kept.tenant) == *job.tenant
                 && *kept == Kept::new(job, kept.tenant)
@@ -104,7 +108,7 @@ impl Waiting {
 
     /// The job no longer waits. Whether it did; one of the same name with another uid stays.
     pub fn remove(&mut self, name: &str, uid: &str) -> bool {
-        let Some(&id) = self.names.get(name) else { return false };
+        let Some(id) = self.id(name) else { return false };
         if !self.kept(id).is_some_and(|kept| kept.is(uid)) {
             return false;
         }
@@ -188,7 +192,7 @@ impl Waiting {
 
     /// The waiting job of that name.
     pub(crate) fn get(&self, name: &str) -> Option<&Kept> {
-        self.kept(*self.names.get(name)?)
+        self.kept(self.id(name)?)
     }
 
     /// Whether the job is a retry whose time has not come.
@@ -198,11 +202,16 @@ impl Waiting {
 
     /// The number of a tenant with waiting jobs.
     pub(crate) fn tenant_id(&self, tenant: &str) -> Option<TenantId> {
+        self.tenant_number(&tenant.into())
+    }
+
+    /// The number of a tenant with waiting jobs.
+    pub(crate) fn tenant_number(&self, tenant: &Name) -> Option<TenantId> {
         self.tenant_ids.get(tenant).copied()
     }
 
     /// The name of a tenant.
-    pub(crate) fn tenant(&self, id: TenantId) -> &Arc<str> {
+    pub(crate) fn tenant(&self, id: TenantId) -> &Name {
         &self.tenants[id as usize].name
     }
 
@@ -217,12 +226,20 @@ impl Waiting {
         self.kept(*id)
     }
 
+    /// The job of that name.
+    fn id(&self, name: &str) -> Option<JobId> {
+        let hash = hash(name);
+        let mut alike =
+            self.names.range((hash, JobId::MIN)..=(hash, JobId::MAX)).map(|(_, id)| *id);
+        alike.find(|id| self.kept(*id).is_some_and(|kept| *kept.name == *name))
+    }
+
     fn kept(&self, id: JobId) -> Option<&Kept> {
         self.jobs.get(id as usize)?.as_ref()
     }
 
     fn keep(&mut self, kept: Kept) -> JobId {
-        let name = Arc::clone(&kept.name);
+        let name = hash(&kept.name);
         let id = if let Some(id) = self.vacant.pop() {
             self.jobs[id as usize] = Some(kept);
             id
@@ -230,7 +247,7 @@ impl Waiting {
             self.jobs.push(Some(kept));
             JobId::try_from(self.jobs.len() - 1).unwrap_or(JobId::MAX)
         };
-        self.names.insert(name, id);
+        self.names.insert((name, id));
         id
     }
 
@@ -244,7 +261,7 @@ impl Waiting {
         }
         self.jobs[id as usize] = None;
         self.vacant.push(id);
-        self.names.remove(&kept.name);
+        self.names.remove(&(hash(&kept.name), id));
         self.uncount(&kept);
         let tenant = &mut self.tenants[kept.tenant as usize];
         if tenant.len() == 0 {
@@ -282,9 +299,16 @@ impl Waiting {
         }
     }
 
-    /// Where the job is in its tenant's queue, or belongs.
+    /// Where the job is in its tenant's queue, or belongs: most often at one of the ends.
     fn place(&self, tenant: TenantId, class: Class, job: &Kept) -> usize {
         let queue = &self.tenants[tenant as usize].queues[class.index()];
+        let order = |id: Option<&JobId>| Some(self.kept(*id?)?.order(job));
+        if order(queue.front()).is_none_or(Ordering::is_ge) {
+            return 0;
+        }
+        if order(queue.back()).is_some_and(Ordering::is_lt) {
+            return queue.len();
+        }
         queue.partition_point(|&id| self.kept(id).is_some_and(|other| other.order(job).is_lt()))
     }
 
@@ -310,7 +334,7 @@ impl Waiting {
             return id;
         }
         let tenant = Tenant { name: name.into(), ..Tenant::default() };
-        let name = Arc::clone(&tenant.name);
+        let name = tenant.name.clone();
         let id = if let Some(id) = self.vacant_tenants.pop() {
             self.tenants[id as usize] = tenant;
             id

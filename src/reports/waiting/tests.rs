@@ -129,7 +129,8 @@ fn however_it_came_about_the_index_is_that_of_its_jobs() {
 
 /// Everything that can be seen of the index.
 fn view(waiting: &Waiting) -> impl PartialEq + std::fmt::Debug {
-    let names: Vec<&Arc<str>> = waiting.tenant_ids.keys().collect();
+    let mut names: Vec<&str> = waiting.tenant_ids.keys().map(|name| &**name).collect();
+    names.sort_unstable();
     let of_class = |class: Class| {
         let heads: Vec<(i64, Arc<str>)> =
             waiting.heads(class).iter().map(|head| (head.0, Arc::clone(&head.1))).collect();

@@ -1,5 +1,7 @@
 //! A kind whose CRD is installed.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use serde_json::Value;
 
 use super::{
@@ -14,6 +16,13 @@ use crate::{
     sim::{Key, Kind},
 };
 
+/// Most CRDs that are remembered: those of this program, and some that tests have changed.
+const MAX_READ: usize = 16;
+
+/// CRDs that were read before, with what they say: every history installs the same ones, and to compile
+/// their patterns takes longer than the rest of its beginning.
+static READ: Mutex<Vec<(Value, Kind, Arc<Custom>)>> = Mutex::new(Vec::new());
+
 /// What a CRD says about its kind, read once.
 #[derive(Debug)]
 pub(super) struct Custom {
@@ -26,11 +35,25 @@ pub(super) struct Custom {
 
 impl Custom {
     /// Reads a CRD. `None` if it is not about a kind of the model, or does not serve it.
-    pub(super) fn read(crd: &Value) -> Result<Option<(Kind, Self)>, String> {
+    pub(super) fn read(crd: &Value) -> Result<Option<(Kind, Arc<Self>)>, String> {
         let spec = &crd["spec"];
         if spec["group"] != GROUP {
             return Ok(None);
         }
+        // One push or one look: a panic elsewhere leaves it whole.
+        let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, kind, custom)) = read.iter().find(|(known, ..)| known == spec) {
+            return Ok(Some((*kind, Arc::clone(custom))));
+        }
+        let Some((kind, custom)) = Self::parse(spec)? else { return Ok(None) };
+        let custom = Arc::new(custom);
+        if read.len() < MAX_READ {
+            read.push((spec.clone(), kind, Arc::clone(&custom)));
+        }
+        Ok(Some((kind, custom)))
+    }
+
+    fn parse(spec: &Value) -> Result<Option<(Kind, Self)>, String> {
         let kind = Kind::ALL.into_iter().find(|kind| spec["names"]["kind"] == kind.name());
         let versions = spec["versions"].as_array().into_iter().flatten();
         let version = versions

@@ -256,7 +256,7 @@ fn read_crd(key: &Key, object: &Value) -> Result<Option<(Kind, Arc<Custom>)>, Re
         return Ok(None);
     }
     match Custom::read(object) {
-        Ok(read) => Ok(read.map(|(kind, custom)| (kind, Arc::new(custom)))),
+        Ok(read) => Ok(read),
         Err(why) => {
             let cause = Cause::of("FieldValueInvalid", "spec.versions", why);
             Err(Refusal::invalid(key, vec![cause]))

@@ -52,10 +52,11 @@ impl End<'_> {
         for (key, job) in self.store.all(Kind::Job) {
             self.job(key, job, blame);
         }
+        self.reports(blame);
     }
 
     /// Whether it carries a fence that no term of this history wrote: it is left alone.
-    fn is_quarantined(&self, object: &Value) -> bool {
+    pub(super) fn is_quarantined(&self, object: &Value) -> bool {
         let highest = self.terms.newest_epoch();
         facts::fence(object)
             .is_some_and(|fence| !self.terms.knows(fence) && Some(fence.0) >= highest)
@@ -90,20 +91,18 @@ impl End<'_> {
             return true;
         }
         let key = occurrence_key(&past.key, instant);
-        if self.runs.ran(&key) {
+        if self.runs.ran(&key) || self.store.has_ended(&key) {
             return true;
         }
         self.store.get(&key).is_some_and(|occurrence| {
             let by_hand = facts::text(occurrence, "/spec/scheduleUID").is_empty();
-            let nobody_wanted = facts::text(occurrence, "/status/reason") == "NotClaimed";
-            let ended = facts::is_terminal(occurrence) && !nobody_wanted;
             // One made by hand tells its own story; so does one that is left alone.
-            ended || by_hand || self.is_quarantined(occurrence)
+            by_hand || self.is_quarantined(occurrence)
         })
     }
 
     /// Whether the last write to an object is old enough to have been acted on.
-    fn has_rested(&self, key: &Key) -> bool {
+    pub(super) fn has_rested(&self, key: &Key) -> bool {
         self.store.written(key).is_none_or(|at| at + UNDER_WAY <= self.at)
     }
 
@@ -157,13 +156,22 @@ impl End<'_> {
             }
             return;
         };
-        let Some(run) = self.runs.get(facts::text(attempt, "/handle")) else { return };
-        let stops = !facts::text(attempt, "/stopRequestedTime").is_empty();
-        if run.over().is_some_and(|over| over + UNDER_WAY <= self.at) && !run.lost {
-            left("its run is over, but its end was not recorded");
-        } else if run.released.is_none() && run.ended.is_none() && !run.lost && !stops {
-            left("its run is prepared and committed, but it was not released");
+        if let Some(sentence) = self.of_attempt(o, attempt) {
+            left(sentence);
         }
+    }
+
+    /// What is left to do about an open attempt.
+    pub(super) fn of_attempt(&self, of: &Value, attempt: &Value) -> Option<&'static str> {
+        let run = self.runs.get(facts::text(attempt, "/handle"))?;
+        let stops = !facts::text(attempt, "/stopRequestedTime").is_empty();
+        // That both pods are over says nothing about what they did: a person decides.
+        let waits = facts::text(of, "/status/state") == "Unresolved" && run.was_doubled();
+        if run.over().is_some_and(|over| over + UNDER_WAY <= self.at) && !run.lost && !waits {
+            return Some("its run is over, but its end was not recorded");
+        }
+        let held = run.released.is_none() && run.ended.is_none() && !run.lost && !stops;
+        held.then_some("its run is prepared and committed, but it was not released")
     }
 
     /// Whether a started occurrence has nothing more to wait for.

@@ -1,7 +1,11 @@
 //! What stands in the objects. Names of fields are written out here once more, on purpose: the
 //! checker must not be wrong together with the code it judges.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -9,7 +13,8 @@ use serde_json::Value;
 use crate::sim::{Commit, Key, Kind};
 
 /// States in which nothing more happens.
-const TERMINAL: [&str; 5] = ["Succeeded", "Failed", "Cancelled", "Skipped", "Superseded"];
+const TERMINAL: [&str; 6] =
+    ["Succeeded", "Failed", "Cancelled", "Rejected", "Skipped", "Superseded"];
 
 /// The objects as they stand, and every occurrence that ever was.
 #[derive(Default)]
@@ -17,8 +22,10 @@ pub(super) struct Store {
     objects: BTreeMap<Key, Arc<Value>>,
     /// When each was last written.
     written: BTreeMap<Key, Duration>,
-    /// The last version of every occurrence, deleted ones included, by uid.
+    /// The last version of every occurrence and report job, deleted ones included, by uid.
     occurrences: BTreeMap<String, Arc<Value>>,
+    /// Names of occurrences that have ended otherwise than because nobody wanted them.
+    ended: BTreeSet<Key>,
 }
 
 impl Store {
@@ -29,8 +36,11 @@ impl Store {
             self.objects.remove(&commit.key);
             return;
         };
-        if commit.key.kind == Kind::MaintenanceOccurrence {
+        if is_work(commit.key.kind) {
             self.occurrences.insert(uid(new).to_owned(), new.clone());
+            if is_terminal(new) && text(new, "/status/reason") != "NotClaimed" {
+                self.ended.insert(commit.key.clone());
+            }
         }
         self.objects.insert(commit.key.clone(), new.clone());
     }
@@ -53,9 +63,14 @@ impl Store {
             .map(|(key, object)| (key, object.as_ref()))
     }
 
-    /// The last version of the occurrence with this uid, also if it is gone.
+    /// The last version of the occurrence or report job with this uid, also if it is gone.
     pub(super) fn occurrence(&self, uid: &str) -> Option<&Value> {
         self.occurrences.get(uid).map(AsRef::as_ref)
+    }
+
+    /// Whether an occurrence of this name has ended, also if its record was removed since.
+    pub(super) fn has_ended(&self, key: &Key) -> bool {
+        self.ended.contains(key)
     }
 
     /// Whether the occurrence with this uid stands.
@@ -63,10 +78,21 @@ impl Store {
         self.get(key).is_some_and(|object| uid(object) == wanted)
     }
 
+    /// The queue that a report job names, if it stands.
+    pub(super) fn queue_of(&self, job: &Value) -> Option<&Value> {
+        self.get(&queue_key(job))
+    }
+
     /// The schedule that an occurrence names, if it stands.
     pub(super) fn schedule_of(&self, occurrence: &Value) -> Option<&Value> {
         self.get(&schedule_key(occurrence))
     }
+}
+
+/// The key of the queue that a report job names.
+pub(super) fn queue_key(job: &Value) -> Key {
+    let namespace = text(job, "/metadata/namespace");
+    Key::new(Kind::ReportQueue, namespace, text(job, "/spec/queueName"))
 }
 
 /// The key of the schedule that an occurrence names.
@@ -142,13 +168,23 @@ pub(super) fn is_started(claim: &Value) -> bool {
     flag(claim, "/start")
 }
 
-/// The action class of an occurrence; `Fenced` if nothing names one.
+/// Whether objects of this kind run something.
+pub(super) fn is_work(kind: Kind) -> bool {
+    matches!(kind, Kind::MaintenanceOccurrence | Kind::ReportJob)
+}
+
+/// Whether it is a report job.
+pub(super) fn is_report(object: &Value) -> bool {
+    object.pointer("/spec/queueName").is_some()
+}
+
+/// The action class; if nothing names one `Idempotent` for reports, else `Fenced`.
 pub(super) fn class(occurrence: &Value) -> &str {
     ["/status/run/actionClass", "/spec/run/actionClass"]
         .into_iter()
         .map(|pointer| text(occurrence, pointer))
         .find(|class| !class.is_empty())
-        .unwrap_or("Fenced")
+        .unwrap_or(if is_report(occurrence) { "Idempotent" } else { "Fenced" })
 }
 
 /// The person's decision about this attempt, if there is one.

@@ -5,6 +5,7 @@
 //!   Commit ───┐                     ┌─ terms     Lease, epochs, fences
 //!   RunEvent ─┴─> Checker ─ judges ─┼─ records   identity, outcome, removal
 //!                    │              ├─ claims    who may start
+//!                    │              ├─ admissions  the ledger of a queue
 //!                    │              ├─ runs      what ran, and when it could act
 //!                    └── finish ────┴─ ending    instants, nothing left to do
 //! ```
@@ -12,8 +13,6 @@
 //! The judges share nothing with the code they judge: they read stored objects as JSON by names of
 //! their own, and count the instants of an expression minute by minute. Each invariant has a name
 //! that `docs/reference/invariants.md` explains, and a forged history that must break it.
-//!
-//! A judge of the ledger and of admissions joins them with the report kinds.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +20,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Commit, Key, RunEvent};
 
+mod admissions;
 mod claims;
+mod drained;
 mod ending;
 mod facts;
 #[cfg(test)]
@@ -77,6 +78,7 @@ pub struct Checker {
     terms: terms::Terms,
     records: records::Records,
     claims: claims::Claims,
+    admissions: admissions::Admissions,
     runs: runs::Runs,
     timeline: timeline::Timeline,
     replica_wrote: bool,
@@ -119,6 +121,7 @@ impl Checker {
             store: facts::Store::default(),
             records: records::Records::default(),
             claims: claims::Claims::default(),
+            admissions: admissions::Admissions::default(),
             runs: runs::Runs::default(),
             timeline: timeline::Timeline::default(),
             replica_wrote: false,
@@ -136,7 +139,9 @@ impl Checker {
         self.terms.judge(&case, &mut self.blame);
         self.records.judge(&case, &mut self.blame);
         self.claims.judge(&case, &self.runs, &mut self.blame);
-        self.runs.judge(&case, &self.claims, &mut self.blame);
+        self.admissions.judge(&case, &self.runs, &mut self.blame);
+        let rights = runs::Rights { claims: &self.claims, admissions: &self.admissions };
+        self.runs.judge(&case, rights, &mut self.blame);
         self.timeline.follow(&case, &mut self.blame);
         self.store.apply(commit);
     }
@@ -144,7 +149,8 @@ impl Checker {
     /// Judges what happened to a run.
     pub fn run(&mut self, event: &RunEvent) {
         self.blame.at = event.at;
-        self.runs.event(event, &self.store, &self.claims, &mut self.blame);
+        let rights = runs::Rights { claims: &self.claims, admissions: &self.admissions };
+        self.runs.event(event, &self.store, rights, &mut self.blame);
     }
 
     /// Judges the end of the history, after the last commit and event.

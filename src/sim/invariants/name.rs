@@ -26,6 +26,14 @@ pub enum Invariant {
     OneRun,
     /// Nothing starts without a started claim.
     StartedByClaim,
+    /// No attempt of a report starts without an entry in the ledger of its queue.
+    StartedByEntry,
+    /// No admission commits while the entries fill the slots, and a ledger never vanishes.
+    SlotsKept,
+    /// An entry is dropped only when its attempt is over.
+    EntryKept,
+    /// A new leader admits nothing before it has accounted for what it found in the ledger.
+    AdmissionsAfterRecovery,
     /// Only the handle that the parent has committed is released.
     ReleasedAsCommitted,
     /// A run whose end nobody knows is not repeated unless a person asks.
@@ -40,12 +48,11 @@ pub enum Invariant {
     InstantsAccounted,
     /// At the end: the leader has nothing left that it could do now.
     Converged,
-    // The ledger's and the admissions' come with the report kinds.
 }
 
 impl Invariant {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 21] = [
         Self::HistoryNotEmpty,
         Self::EpochsIncrease,
         Self::EpochOfOneProcess,
@@ -56,6 +63,10 @@ impl Invariant {
         Self::OutcomeProven,
         Self::OneRun,
         Self::StartedByClaim,
+        Self::StartedByEntry,
+        Self::SlotsKept,
+        Self::EntryKept,
+        Self::AdmissionsAfterRecovery,
         Self::ReleasedAsCommitted,
         Self::UnresolvedNotRetried,
         Self::OneStartedClaim,
@@ -78,6 +89,10 @@ impl Invariant {
             Self::OutcomeProven => "outcome-proven",
             Self::OneRun => "one-run",
             Self::StartedByClaim => "started-by-claim",
+            Self::StartedByEntry => "started-by-entry",
+            Self::SlotsKept => "slots-kept",
+            Self::EntryKept => "entry-kept",
+            Self::AdmissionsAfterRecovery => "admissions-after-recovery",
             Self::ReleasedAsCommitted => "released-as-committed",
             Self::UnresolvedNotRetried => "unresolved-not-retried",
             Self::OneStartedClaim => "one-started-claim",

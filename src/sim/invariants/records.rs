@@ -30,6 +30,20 @@ impl Records {
                     removal(case, blame);
                 }
             }
+            Kind::ReportJob => {
+                if let (Some(old), Some(new)) = (case.before(), case.after()) {
+                    outcome(&case.commit.key, old, new, blame);
+                    report(&case.commit.key, old, new, blame);
+                }
+                if case.by_replica
+                    && case.commit.verb == Verb::Delete
+                    && let Some(old) = case.before().filter(|old| !facts::is_terminal(old))
+                {
+                    let state = facts::text(old, "/status/state");
+                    let sentence = format!("removed while it was {state:?}");
+                    blame.on(Invariant::RecordsBehindMark, &case.commit.key, sentence);
+                }
+            }
             Kind::MaintenanceSchedule => mark(case, blame),
             _ => {}
         }
@@ -71,6 +85,28 @@ impl Records {
             if key != format!("{id}-m{number}") {
                 wrong(format!("the run key {key:?} of attempt {number} is not {id}-m{number}"));
             }
+        }
+    }
+}
+
+/// What a report is never changes, nor does the artifact that counts.
+fn report(key: &Key, old: &Value, new: &Value, blame: &mut Blame) {
+    if facts::uid(old) != facts::uid(new) {
+        return;
+    }
+    for field in ["queueName", "tenant", "priority", "parameters", "estimateSeconds"] {
+        let (before, now) = (&old["spec"][field], &new["spec"][field]);
+        if before != now {
+            let sentence = format!("spec.{field} changed from {before} to {now}");
+            blame.on(Invariant::IdentityFixed, key, sentence);
+        }
+    }
+    for (invariant, field) in
+        [(Invariant::IdentityFixed, "id"), (Invariant::OutcomeFixed, "artifact")]
+    {
+        let (before, now) = (&old["status"][field], &new["status"][field]);
+        if !before.is_null() && before != now {
+            blame.on(invariant, key, format!("status.{field} changed from {before} to {now}"));
         }
     }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{
     Blame, Case, Invariant,
+    admissions::Admissions,
     claims::Claims,
     facts::{self, Store},
 };
@@ -29,6 +30,8 @@ pub(super) struct Run {
     is_job: bool,
     /// Pods of the Job that are not over.
     pods: BTreeSet<String>,
+    /// Every pod that the Job ever had.
+    had: BTreeSet<String>,
     /// Whether it was asked to stop.
     told: bool,
     /// Whether its provider has forgotten it.
@@ -45,6 +48,11 @@ impl Run {
         self.executing || !self.is_job || self.job_over.is_none() || !self.pods.is_empty()
     }
 
+    /// Whether its Job had more than one pod, so that nobody but a person can say what that did.
+    pub(super) fn was_doubled(&self) -> bool {
+        self.had.len() > 1
+    }
+
     /// When a released run was over.
     pub(super) fn over(&self) -> Option<Duration> {
         (self.released.is_some() && !self.acts()).then(|| self.ended.max(self.job_over)).flatten()
@@ -56,6 +64,13 @@ struct Ended {
     at: Duration,
     /// Whether a person has deleted the record of it since.
     forgotten: bool,
+}
+
+/// The start decisions that a release is judged by.
+#[derive(Clone, Copy)]
+pub(super) struct Rights<'a> {
+    pub(super) claims: &'a Claims,
+    pub(super) admissions: &'a Admissions,
 }
 
 /// Runs by handle, and what is recorded about them.
@@ -72,10 +87,10 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    pub(super) fn judge(&mut self, case: &Case, claims: &Claims, blame: &mut Blame) {
+    pub(super) fn judge(&mut self, case: &Case, rights: Rights<'_>, blame: &mut Blame) {
         match case.commit.key.kind {
-            Kind::MaintenanceOccurrence => self.occurrence(case, blame),
-            Kind::Job => self.job(case, claims, blame),
+            kind if facts::is_work(kind) => self.work(case, blame),
+            Kind::Job => self.job(case, rights, blame),
             Kind::Pod => self.pod(case),
             _ => {}
         }
@@ -86,12 +101,12 @@ impl Runs {
         &mut self,
         event: &RunEvent,
         store: &Store,
-        claims: &Claims,
+        rights: Rights<'_>,
         blame: &mut Blame,
     ) {
         self.know(&event.handle, &event.parent, &event.parent_uid);
         if event.what == RunChange::Released {
-            self.release(&event.handle, &event.parent, store, claims, blame);
+            self.release(&event.handle, &event.parent, store, rights, blame);
         }
         let Some(run) = self.by_handle.get_mut(&event.handle) else { return };
         match event.what {
@@ -152,7 +167,7 @@ impl Runs {
         self.of_identity.entry(identity.clone()).or_default().push(handle.to_owned());
     }
 
-    fn job(&mut self, case: &Case, claims: &Claims, blame: &mut Blame) {
+    fn job(&mut self, case: &Case, rights: Rights<'_>, blame: &mut Blame) {
         let Some(job) = case.after().or_else(|| case.before()) else { return };
         let Some((identity, parent_uid)) = parent_of(job, case.store) else { return };
         let handle = facts::uid(job).to_owned();
@@ -161,7 +176,7 @@ impl Runs {
         let now_free = case.after().is_some_and(|new| !suspended(new));
         let starts = now_free && case.before().is_none_or(suspended);
         if starts && case.by_replica {
-            self.release(&handle, &identity, case.store, claims, blame);
+            self.release(&handle, &identity, case.store, rights, blame);
         }
         let at = case.commit.at;
         let Some(run) = self.by_handle.get_mut(&handle) else { return };
@@ -185,6 +200,7 @@ impl Runs {
             return;
         };
         let Some(run) = self.by_handle.get_mut(facts::uid_of_owner(job)) else { return };
+        run.had.insert(facts::uid(pod).to_owned());
         let phase = case.after().map_or("", |pod| facts::text(pod, "/status/phase"));
         if case.after().is_none() || ["Succeeded", "Failed"].contains(&phase) {
             run.pods.remove(facts::uid(pod));
@@ -202,7 +218,7 @@ impl Runs {
         handle: &str,
         identity: &Key,
         store: &Store,
-        claims: &Claims,
+        rights: Rights<'_>,
         blame: &mut Blame,
     ) {
         let Some(run) = self.by_handle.get(handle) else { return };
@@ -227,7 +243,15 @@ impl Runs {
             let sentence = format!("run {handle} was released after the end at {:?}", ended.at);
             blame.on(Invariant::OneRun, identity, sentence);
         }
-        if !claims.may_start(&run.parent_uid) {
+        if identity.kind == Kind::ReportJob {
+            let attempts = parent.map(facts::attempts).unwrap_or_default();
+            let attempt = attempts.iter().find(|a| facts::text(a, "/handle") == handle);
+            let number = attempt.and_then(|attempt| attempt["number"].as_i64()).unwrap_or_default();
+            if !rights.admissions.may_start(&run.parent_uid, number) {
+                let sentence = format!("run {handle} was released without an entry in a ledger");
+                blame.on(Invariant::StartedByEntry, identity, sentence);
+            }
+        } else if !rights.claims.may_start(&run.parent_uid) {
             let sentence = format!(
                 "run {handle} of uid {} was released without a started claim",
                 run.parent_uid
@@ -240,11 +264,12 @@ impl Runs {
         }
     }
 
-    fn occurrence(&mut self, case: &Case, blame: &mut Blame) {
+    fn work(&mut self, case: &Case, blame: &mut Blame) {
         let key = &case.commit.key;
         let Some(new) = case.after() else {
-            // Who deletes the record of an end may ask for the instant again, by hand.
-            if !case.by_replica
+            // Who deletes the record of an end may ask for the instant again, by hand. A report that
+            // was removed may be asked for again whoever removed it.
+            if (!case.by_replica || key.kind == Kind::ReportJob)
                 && let Some(ended) = self.ended.get_mut(key)
             {
                 ended.forgotten = true;
@@ -314,8 +339,8 @@ fn may_overlap(handle: &str, run: &Run, identity: &Key, store: &Store) -> bool {
     });
     let parent = store.occurrence(&run.parent_uid);
     let reads = parent.is_some_and(|parent| facts::class(parent) == "ReadOnly");
-    let schedule = parent.and_then(|parent| store.schedule_of(parent));
-    let written_off = schedule.is_some_and(|schedule| {
+    let owner = parent.and_then(|parent| store.schedule_of(parent).or(store.queue_of(parent)));
+    let written_off = owner.is_some_and(|schedule| {
         let mut list = facts::list(schedule, "/spec/abandon").iter();
         list.any(|entry| facts::text(entry, "/uid") == run.parent_uid)
     });
@@ -327,7 +352,8 @@ fn parent_of(job: &Value, store: &Store) -> Option<(Key, String)> {
     let namespace = facts::text(job, "/metadata/namespace");
     let owners = facts::list(job, "/metadata/ownerReferences");
     for owner in owners {
-        if let Some(kind @ Kind::MaintenanceOccurrence) = Kind::named(facts::text(owner, "/kind")) {
+        if let Some(kind) = Kind::named(facts::text(owner, "/kind")).filter(|k| facts::is_work(*k))
+        {
             let name = facts::text(owner, "/name");
             let uid = facts::uid_of_owner(owner).to_owned();
             return Some((Key::new(kind, namespace, name), uid));
@@ -337,7 +363,8 @@ fn parent_of(job: &Value, store: &Store) -> Option<(Key, String)> {
     let uid = facts::text(job, "/metadata/labels/punctual.dev~1parent-uid");
     let parent = store.occurrence(uid)?;
     let name = facts::text(parent, "/metadata/name");
-    Some((Key::new(Kind::MaintenanceOccurrence, namespace, name), uid.to_owned()))
+    let kind = if facts::is_report(parent) { Kind::ReportJob } else { Kind::MaintenanceOccurrence };
+    Some((Key::new(kind, namespace, name), uid.to_owned()))
 }
 
 fn finished(job: &Value) -> bool {

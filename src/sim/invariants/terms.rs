@@ -20,6 +20,18 @@ pub(super) struct Terms {
     acquired: Vec<Term>,
 }
 
+/// Whether the status of this kind carries a fence that lasts longer than one term.
+fn is_fenced(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::MaintenanceSchedule
+            | Kind::MaintenanceOccurrence
+            | Kind::ReportQueue
+            | Kind::ReportJob
+            | Kind::ReportSchedule
+    )
+}
+
 impl Terms {
     pub(super) fn new(setup: &Setup) -> Self {
         Self { lease: setup.lease.clone(), epoch_offset: setup.epoch_offset, acquired: Vec::new() }
@@ -27,7 +39,7 @@ impl Terms {
 
     pub(super) fn judge(&mut self, case: &Case, blame: &mut Blame) {
         let kind = case.commit.key.kind;
-        if matches!(kind, Kind::MaintenanceSchedule | Kind::MaintenanceOccurrence) {
+        if is_fenced(kind) {
             not_older(case, blame); // whoever wrote
         }
         if !case.by_replica {
@@ -44,10 +56,8 @@ impl Terms {
                     blame.on(Invariant::TermAcquired, &case.commit.key, sentence);
                 }
                 match kind {
-                    Kind::MaintenanceSchedule | Kind::MaintenanceOccurrence => {
-                        self.fenced(case, blame);
-                    }
                     Kind::Job => self.job(case, blame),
+                    kind if is_fenced(kind) => self.fenced(case, blame),
                     _ => {}
                 }
             }

@@ -33,6 +33,8 @@ use crate::{
 
 /// Most runs of a history; one with more is no rehearsal but a load test.
 pub const MAX_RUNS: usize = 100_000;
+/// Most calls in one moment: every run of a history a hundred times over.
+const MAX_CALLS_AT_ONCE: u32 = 10_000;
 /// Most rules; a scenario file has a handful, and each step adds at most one.
 pub const MAX_RULES: usize = 1024;
 
@@ -116,6 +118,10 @@ struct State {
     unreachable_until: Duration,
     /// Calls that are carried out and not answered.
     drop_answers: u32,
+    /// When it was last called, and how often in that moment.
+    called: (Duration, u32),
+    /// When it was first called without pause.
+    restless: Option<Duration>,
     hears: Vec<Hears>,
 }
 
@@ -289,9 +295,21 @@ impl Provider {
         drop(self.now());
     }
 
+    /// When it was first called [`MAX_CALLS_AT_ONCE`] times in one moment: somebody asks without pause,
+    /// so that virtual time would stand still for ever.
+    pub fn restless(&self) -> Option<Duration> {
+        self.lock().restless
+    }
+
     /// The state for a call from outside.
     fn called(&self) -> Result<MutexGuard<'_, State>, ProviderError> {
-        let state = self.now();
+        let (mut state, now) = (self.now(), self.time.elapsed());
+        let (at, calls) = state.called;
+        state.called = if at == now { (now, calls + 1) } else { (now, 1) };
+        if state.called.1 > MAX_CALLS_AT_ONCE {
+            state.restless.get_or_insert(now);
+            return Err(ProviderError::Unreachable("asked too often".into()));
+        }
         if self.time.elapsed() < state.unreachable_until {
             return Err(ProviderError::Unreachable("connection refused".into()));
         }

@@ -149,3 +149,17 @@ async fn unreachable_does_nothing_and_a_lost_answer_did_it_all_the_same() {
     assert!(matches!(provider.release(&handle), Err(ProviderError::Unreachable(_))));
     assert_eq!(status(&provider, &handle), Some("Running"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_without_pause_is_noticed_and_put_off() {
+    let provider = provider();
+    let handle = start(&provider, "{durationSeconds: 30}");
+    for _ in 0..MAX_CALLS_AT_ONCE - 2 {
+        assert!(provider.status(&handle).is_ok());
+    }
+    assert_eq!(provider.restless(), None);
+    assert!(provider.status(&handle).is_err());
+    assert_eq!(provider.restless(), Some(Duration::ZERO));
+    sleep(secs(1)).await;
+    assert_eq!(status(&provider, &handle), Some("Running"));
+}

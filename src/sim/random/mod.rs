@@ -3,16 +3,21 @@
 //! A history has two parts. In the first one faults strike and people interfere. Then everything is
 //! repaired, and what is left must converge. Each is judged by the same invariants as a scenario.
 
+mod duty;
 mod moves;
 mod objects;
 mod person;
 mod plan;
 pub mod points;
+mod rows;
 #[cfg(test)]
 mod tests;
+mod theme;
 
-pub use moves::{Move, Who};
+pub use duty::{Duty, WRITES, duties, duty};
+pub use moves::{Around, Move, Who};
 pub use plan::{Plan, plan};
+pub use rows::rows;
 
 use std::time::Duration;
 
@@ -20,6 +25,7 @@ use tokio::time::sleep;
 
 use self::moves::Hand;
 use super::{
+    chronicle::{Chronicle, Recorder},
     invariants::Violation,
     rng::Rng,
     world::{Coverage, Entry, World, history as in_virtual_time},
@@ -74,35 +80,47 @@ pub fn history(seed: u64) -> Report {
     play(&plan(seed))
 }
 
+/// Plays the history of a seed again, and listens to it: to be shown to people.
+pub fn told(seed: u64) -> (Report, Chronicle) {
+    in_virtual_time(async {
+        let plan = plan(seed);
+        let world = World::new(plan.setup);
+        let recorder = Recorder::attach(&world);
+        let report = play_on(&world, &plan).await;
+        (report, recorder.chronicle(&world))
+    })
+}
+
 /// Plays a plan.
 pub fn play(plan: &Plan) -> Report {
-    in_virtual_time(async {
-        let world = World::new(plan.setup);
-        for object in &plan.objects {
-            // A plan's objects are made by the same schema that judges them; a test installs many.
-            if let Err(why) = world.model().install(object) {
-                world.note(format!("an object of the plan is refused: {why}"));
-            }
+    in_virtual_time(async { play_on(&World::new(plan.setup), plan).await })
+}
+
+async fn play_on(world: &World, plan: &Plan) -> Report {
+    for object in &plan.objects {
+        // A plan's objects are made by the same schema that judges them; a test installs many.
+        if let Err(why) = world.model().install(object) {
+            world.note(format!("an object of the plan is refused: {why}"));
         }
-        world.provider().add_rules(plan.rules.clone());
-        world.start();
-        let mut hand = Hand::new(&world, Rng::new(plan.setup.seed).fork(0xfa17));
-        for (at, one) in &plan.moves {
-            hand.until(*at).await;
-            hand.make(one);
+    }
+    world.provider().add_rules(plan.rules.clone());
+    world.start();
+    let mut hand = Hand::new(world, Rng::new(plan.setup.seed).fork(0xfa17));
+    for (at, one) in &plan.moves {
+        hand.until(*at).await;
+        hand.make(one);
+    }
+    hand.until(plan.calm).await;
+    hand.repair();
+    world.run_until(plan.end).await;
+    // A run may just have ended; whoever watches it looks every two seconds.
+    for _ in 0..LAST_TRIES {
+        if world.settle().await && world.is_able() {
+            break;
         }
-        hand.until(plan.calm).await;
-        hand.repair();
-        world.run_until(plan.end).await;
-        // A run may just have ended; whoever watches it looks every two seconds.
-        for _ in 0..LAST_TRIES {
-            if world.settle().await && world.is_able() {
-                break;
-            }
-            sleep(LAST_PAUSE).await;
-        }
-        Report::of(plan.setup.seed, &world)
-    })
+        sleep(LAST_PAUSE).await;
+    }
+    Report::of(plan.setup.seed, world)
 }
 
 /// How often the end of a history is put off, because somebody has only just begun to lead.

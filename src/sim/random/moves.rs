@@ -61,8 +61,65 @@ pub enum Move {
     ProviderLoses,
     /// A person does something with a schedule or an occurrence.
     Person,
+    /// A person lets the first schedule that runs Jobs run another image.
+    NewImage,
+    /// A person creates an object.
+    Create(Value),
+    /// A person edits the schedule of this name by a merge patch.
+    Patch(&'static str, Value),
+    /// A person deletes the object of this name.
+    Delete(Kind, &'static str),
     /// Something happens to a node, a pod or a Job.
+    Around(Around),
+    /// Any of that.
     Cluster,
+}
+
+/// What happens to a node, a pod or a Job; which one is left to chance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Around {
+    /// A node falls silent, and its containers run on.
+    LoseNode,
+    /// A node falls silent, and its containers end.
+    CrashNode,
+    /// All nodes crash, and return after a while.
+    NoNodes,
+    /// A Node object is deleted.
+    RemoveNode,
+    /// A pod is evicted.
+    Evict,
+    /// A pod vanishes without a trace.
+    Vanish,
+    /// The Job controller makes a second pod.
+    SecondPod,
+    /// Finished pods are collected.
+    Collect,
+    /// Somebody suspends a Job.
+    Suspend,
+    /// Somebody lets a Job go on.
+    Resume,
+    /// Somebody deletes a Job.
+    DeleteJob,
+    /// Somebody deletes a Job and leaves its pods behind.
+    Orphan,
+}
+
+impl Around {
+    /// All of it.
+    const ALL: [Self; 12] = [
+        Self::LoseNode,
+        Self::CrashNode,
+        Self::NoNodes,
+        Self::RemoveNode,
+        Self::Evict,
+        Self::Vanish,
+        Self::SecondPod,
+        Self::Collect,
+        Self::Suspend,
+        Self::Resume,
+        Self::DeleteJob,
+        Self::Orphan,
+    ];
 }
 
 /// What is undone later.
@@ -76,6 +133,8 @@ enum Undo {
     LetThrough,
 }
 
+/// How long there is no node at all: longer than a run waits for its start in some schedules.
+const NO_NODES_FOR: Duration = Duration::from_secs(50);
 /// Requests that are held back land after this time: long after another replica leads.
 const HELD_FOR: Duration = Duration::from_secs(40);
 
@@ -178,7 +237,16 @@ impl<'a> Hand<'a> {
             }
             Move::ProviderLoses => self.lose_a_run(),
             Move::Person => self.person(),
-            Move::Cluster => self.cluster(),
+            Move::NewImage => self.new_image(),
+            Move::Create(object) => self.create(object),
+            Move::Patch(schedule, patch) => self.patch(schedule, patch),
+            Move::Delete(kind, name) => self.delete_named(*kind, name),
+            Move::Around(what) => self.around(*what),
+            Move::Cluster => {
+                if let Some(what) = self.dice.pick(&Around::ALL).copied() {
+                    self.around(what);
+                }
+            }
         }
     }
 
@@ -219,30 +287,38 @@ impl<'a> Hand<'a> {
     }
 
     /// Something happens to a node, a pod or a Job.
-    fn cluster(&mut self) {
+    fn around(&mut self, what: Around) {
         let jobs: Vec<String> = self.world.model().list(Kind::Job).iter().map(name_of).collect();
-        let job = self.dice.pick(&jobs).cloned();
-        let (kind, node) = (self.dice.of(1..=9), self.dice.pick(&NODES).copied());
+        let job = self.dice.pick(&jobs).cloned().unwrap_or_default();
+        let Some(node) = self.dice.pick(&NODES).copied() else { return };
+        let after = Duration::from_secs(self.dice.of(10..=120));
         let workload = self.world.workload();
-        match (kind, job, node) {
-            (1 | 2, _, Some(node)) => {
-                workload.lose_node(node, kind == 1);
-                let after = Duration::from_secs(self.dice.of(10..=120));
+        match what {
+            Around::LoseNode | Around::CrashNode => {
+                workload.lose_node(node, what == Around::CrashNode);
                 self.later(after, Undo::ReturnNode(node));
             }
-            (3, _, Some(node)) => {
+            Around::NoNodes => {
+                for node in NODES {
+                    workload.lose_node(node, true);
+                    self.later(NO_NODES_FOR, Undo::ReturnNode(node));
+                }
+            }
+            Around::RemoveNode => {
                 workload.remove_node(node);
                 self.later(Duration::from_secs(30), Undo::ReturnNode(node));
             }
-            (4, Some(job), _) => workload.evict("default", &job),
-            (5, Some(job), _) => workload.vanish("default", &job),
-            (6, Some(job), _) => workload.second_pod("default", &job),
-            (7, Some(job), _) => workload.collect_finished("default", &job),
-            (8, Some(job), _) => workload.suspend("default", &job, true),
-            (9, Some(job), _) => workload.suspend("default", &job, false),
-            _ => return,
+            _ if job.is_empty() => return,
+            Around::Evict => workload.evict("default", &job),
+            Around::Vanish => workload.vanish("default", &job),
+            Around::SecondPod => workload.second_pod("default", &job),
+            Around::Collect => workload.collect_finished("default", &job),
+            Around::Suspend => workload.suspend("default", &job, true),
+            Around::Resume => workload.suspend("default", &job, false),
+            Around::DeleteJob => self.delete_job(&job),
+            Around::Orphan => workload.orphan("default", &job),
         }
-        self.world.note("something happens to a node, a pod or a Job");
+        self.world.note(format!("{what:?}: {job} {node}"));
     }
 
     /// Everything is as it should be from now on.

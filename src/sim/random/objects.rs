@@ -55,8 +55,7 @@ pub(super) fn schedule(dice: &mut Rng, name: &str) -> Value {
         run["timeoutSeconds"] = json!(dice.of(20..=90));
     }
     if dice.chance(35) {
-        let container = json!({"name": "main", "image": "example.org/work:1"});
-        run["job"] = json!({"template": {"spec": {"containers": [container]}}});
+        run["job"] = job()["job"].take();
     } else {
         run["simulated"] = json!({"durationSeconds": dice.of(0..=60)});
     }
@@ -77,6 +76,17 @@ pub(super) fn schedule(dice: &mut Rng, name: &str) -> Value {
         "apiVersion": "punctual.dev/v1alpha1", "kind": "MaintenanceSchedule",
         "metadata": {"name": name, "namespace": "default"}, "spec": spec,
     })
+}
+
+/// A run that is a Job.
+pub(super) fn job() -> Value {
+    let container = json!({"name": "main", "image": "example.org/work:1"});
+    json!({"job": {"template": {"spec": {"containers": [container]}}}})
+}
+
+/// Runs of that name succeed after so long.
+pub(super) fn lasting(name: &str, duration: Duration) -> Rule {
+    Rule { matches: name.to_owned(), duration: Some(duration), ..Rule::default() }
 }
 
 fn pick<'a>(dice: &mut Rng, from: &[&'a str]) -> &'a str {

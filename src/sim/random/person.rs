@@ -10,7 +10,7 @@ use super::{
 };
 use crate::sim::{
     Key, Kind,
-    api::{Deletion, Request},
+    api::{Deletion, Propagation, Request},
 };
 
 /// Who writes.
@@ -97,6 +97,44 @@ impl Hand<'_> {
         let field = field.unwrap_or("schedule");
         let patch = Request::patch(&key, json!({"spec": {field: other["spec"][field]}}));
         self.write(&format!("edit {field} of {key}"), patch);
+    }
+
+    pub(super) fn create(&self, object: &Value) {
+        let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
+        let Some(kind) = Kind::named(&text(&object["kind"])) else { return };
+        let name = text(&object["metadata"]["name"]);
+        let create = Request::create(kind, "default", object.clone());
+        self.write(&format!("create {}/{name}", kind.short()), create);
+    }
+
+    pub(super) fn patch(&self, schedule: &str, patch: &Value) {
+        let key = Key::new(Kind::MaintenanceSchedule, "default", schedule);
+        self.write(&format!("edit {key}"), Request::patch(&key, patch.clone()));
+    }
+
+    pub(super) fn delete_named(&self, kind: Kind, name: &str) {
+        let key = Key::new(kind, "default", name);
+        self.write(&format!("delete {key}"), Request::delete(&key, Deletion::default()));
+    }
+
+    pub(super) fn delete_job(&self, job: &str) {
+        let background = Some(Propagation::Background);
+        let how = Deletion { propagation: background, ..Deletion::default() };
+        let key = Key::new(Kind::Job, "default", job);
+        self.write(&format!("delete {key}"), Request::delete(&key, how));
+    }
+
+    /// Another image for the first schedule that runs Jobs.
+    pub(super) fn new_image(&mut self) {
+        let runs_jobs = |object: &Value| object.pointer("/spec/run/job").is_some();
+        let all = self.world.model().list(Kind::MaintenanceSchedule);
+        let Some(object) = all.iter().find(|object| runs_jobs(object)) else { return };
+        let key = Key::new(Kind::MaintenanceSchedule, "default", name_of(object));
+        let image = format!("example.org/work:{}", self.dice.of(2..=99));
+        let mut run = objects::job();
+        run["job"]["template"]["spec"]["containers"][0]["image"] = image.clone().into();
+        let patch = Request::patch(&key, json!({"spec": {"run": run}}));
+        self.write(&format!("let {key} run {image}"), patch);
     }
 
     /// An occurrence by hand, of an instant a little before or after now.

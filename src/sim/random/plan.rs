@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
+    duty,
     moves::{Move, Who},
-    objects,
+    objects, theme,
 };
 use crate::sim::{
     provider::Rule,
@@ -17,9 +18,9 @@ use crate::sim::{
 /// When the first thing may go wrong: the first term has begun.
 const FIRST_MOVE: Duration = Duration::from_secs(5);
 /// When everything is repaired.
-const CALM: Duration = Duration::from_secs(270);
+const CALM: Duration = Duration::from_secs(230);
 /// When the history ends: after the calm every run of the plan that ends by itself has ended.
-const END: Duration = Duration::from_secs(420);
+const END: Duration = Duration::from_secs(370);
 /// Least and most things that go wrong.
 const MOVES: (u64, u64) = (4, 14);
 
@@ -57,7 +58,10 @@ pub fn plan(seed: u64) -> Plan {
         })
         .collect();
     moves.sort_by_key(|(at, _)| *at);
-    Plan { setup, objects, rules, moves, calm: CALM, end: END }
+    let mut plan = Plan { setup, objects, rules, moves, calm: CALM, end: END };
+    duty::put(&mut plan, seed);
+    theme::put(&mut plan, seed);
+    plan
 }
 
 fn ms(millis: u64) -> Duration {
@@ -138,7 +142,7 @@ fn request(dice: &mut Rng) -> Fault {
     let class = if conflicts { Class::Conditional } else { class };
     let small = |number: u64| u32::try_from(number).unwrap_or(0);
     let (skip, times) = (small(dice.of(0..=6)), small(dice.of(1..=3)));
-    Fault { replica: None, class, kind: None, skip, times, effect }
+    Fault { class, skip, times, ..Fault::next_write(effect) }
 }
 
 fn api(dice: &mut Rng) -> Move {

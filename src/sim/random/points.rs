@@ -5,7 +5,7 @@
 //! which a write is held back on its way, its sender dies or freezes, and the write lands only after a
 //! successor has begun to work.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -50,6 +50,47 @@ pub enum Fate {
     Dies,
     /// It freezes until the write has landed.
     Freezes,
+}
+
+/// One point of a story.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// The leader dies after so many writes, 0 for before the first.
+    Crash(u32),
+    /// This write of the leader, counted from 0, lands only after a successor works.
+    Late(u32, Fate),
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Crash(0) => f.write_str("the leader dies before its first write"),
+            Self::Crash(writes) => write!(f, "the leader dies after write {writes}"),
+            Self::Late(number, Fate::Dies) => {
+                write!(f, "write {} is late, its sender dies", number + 1)
+            }
+            Self::Late(number, Fate::Freezes) => {
+                write!(f, "write {} is late, its sender freezes", number + 1)
+            }
+        }
+    }
+}
+
+/// All points of a story. Plays it once, to count its writes.
+pub fn points(story: &Story) -> Vec<Point> {
+    let writes = count(story, seed_of(story));
+    let late = (0..writes)
+        .flat_map(|number| [Fate::Dies, Fate::Freezes].map(|fate| Point::Late(number, fate)));
+    (0..=writes).map(Point::Crash).chain(late).collect()
+}
+
+/// Plays one point of a story.
+pub fn play(story: &Story, point: Point) -> Report {
+    let seed = seed_of(story);
+    match point {
+        Point::Crash(writes) => crash(story, seed, writes),
+        Point::Late(number, fate) => late(story, seed, number, fate),
+    }
 }
 
 /// The histories: a run that succeeds, one that fails and is tried again, a Job, a replaced run, one
@@ -121,7 +162,7 @@ async fn begin(story: &Story, seed: u64) -> (World, usize) {
 }
 
 /// How many writes of work the leader of the quiet history commits: the number of its points.
-pub fn count(story: &Story, seed: u64) -> u32 {
+fn count(story: &Story, seed: u64) -> u32 {
     history(async {
         let (world, leader) = begin(story, seed).await;
         let before = world.work_writes(leader);
@@ -131,7 +172,7 @@ pub fn count(story: &Story, seed: u64) -> u32 {
 }
 
 /// The history in which the leader dies after so many writes, 0 for before the first.
-pub fn crash(story: &Story, seed: u64, point: u32) -> Report {
+fn crash(story: &Story, seed: u64, point: u32) -> Report {
     history(async {
         let (world, leader) = begin(story, seed).await;
         world.crash_after_write(leader, point);
@@ -147,7 +188,7 @@ pub fn crash(story: &Story, seed: u64, point: u32) -> Report {
 }
 
 /// The history in which a write of the leader, counted from 0, lands only after a successor works.
-pub fn late(story: &Story, seed: u64, point: u32, fate: Fate) -> Report {
+fn late(story: &Story, seed: u64, point: u32, fate: Fate) -> Report {
     history(async {
         let (world, leader) = begin(story, seed).await;
         let late = Fault::next_write(Effect::Hold);
@@ -180,8 +221,8 @@ pub fn late(story: &Story, seed: u64, point: u32, fate: Fate) -> Report {
     })
 }
 
-/// Where a schedule of a plan draws its seed from when only the points matter.
-pub fn seed_of(story: &Story) -> u64 {
+/// Where a story draws its seed from: only its points matter.
+fn seed_of(story: &Story) -> u64 {
     let name = story.name.bytes().map(u64::from).sum();
     Rng::new(name).draw()
 }

@@ -275,6 +275,15 @@ impl Workload {
         }
     }
 
+    /// Somebody deletes a Job and leaves its pods behind.
+    pub fn orphan(&self, namespace: &str, job: &str) {
+        let key = Key::new(Kind::Job, namespace, job);
+        let how = Deletion { propagation: Some(Propagation::Orphan), ..Deletion::default() };
+        if self.0.write("person", Request::delete(&key, how)) {
+            self.0.count("pods orphaned");
+        }
+    }
+
     /// The Job controller makes a second pod of a Job.
     pub fn second_pod(&self, namespace: &str, job: &str) {
         let key = Key::new(Kind::Job, namespace, job);

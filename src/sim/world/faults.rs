@@ -104,6 +104,8 @@ pub struct Fault {
     pub class: Class,
     /// About which kind only.
     pub kind: Option<Kind>,
+    /// Only those of this sort, as [`Call::sort`] names it.
+    pub only: Option<&'static str>,
     /// How many such requests pass before it strikes.
     pub skip: u32,
     /// How many it strikes.
@@ -115,7 +117,15 @@ pub struct Fault {
 impl Fault {
     /// The next write of work, of anyone.
     pub fn next_write(effect: Effect) -> Self {
-        Self { replica: None, class: Class::Work, kind: None, skip: 0, times: 1, effect }
+        Self {
+            replica: None,
+            class: Class::Work,
+            kind: None,
+            only: None,
+            skip: 0,
+            times: 1,
+            effect,
+        }
     }
 
     fn is_for(&self, call: &Call) -> bool {
@@ -123,6 +133,9 @@ impl Fault {
             return false;
         }
         if self.kind.is_some_and(|kind| kind != call.key.kind) {
+            return false;
+        }
+        if self.only.is_some_and(|only| call.sort() != only) {
             return false;
         }
         let lease = call.key.kind == Kind::Lease;
@@ -213,7 +226,11 @@ mod tests {
         let struck: Vec<_> = (0..4).map(|_| waiting.strike(&write)).collect();
         let crash = Some(Effect::CrashAfter);
         assert_eq!(struck, [None, crash.clone(), crash, None]);
-        assert_eq!(waiting.strike(&Call { replica: 1, ..write }), Some(Effect::Hold));
+        assert_eq!(waiting.strike(&Call { replica: 1, ..write.clone() }), Some(Effect::Hold));
         assert!(waiting.0.is_empty());
+        waiting.add(Fault { only: Some("delete job"), ..Fault::next_write(Effect::Hold) });
+        assert_eq!(waiting.strike(&write), None, "an update");
+        let delete = call(Action::Delete, Kind::Job, false);
+        assert_eq!(waiting.strike(&delete), Some(Effect::Hold));
     }
 }

@@ -328,11 +328,16 @@ impl World {
         runs && reaches && right && calm.is_some_and(|calm| self.elapsed() >= calm)
     }
 
-    /// Entries that tell of defects: panics, and controllers that ended.
+    /// What tells of defects: panics, controllers that ended, and whoever asks without pause.
     pub fn defects(&self) -> Vec<String> {
+        let restless = self.provider.restless().map(|at| {
+            format!("{}  the provider is asked again and again without pause", clock(at))
+        });
         let is_defect =
             |entry: &&Entry| matches!(entry.what, What::Down(Down::Ended { defect: true, .. }));
-        self.shared.book().story.entries().iter().filter(is_defect).map(Entry::to_string).collect()
+        let book = self.shared.book();
+        let told = book.story.entries().iter().filter(is_defect).map(Entry::to_string);
+        told.chain(restless).collect()
     }
 }
 

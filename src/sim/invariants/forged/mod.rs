@@ -7,6 +7,7 @@ use super::Invariant;
 use crate::sim::RunChange;
 
 mod forger;
+mod reports;
 mod runs;
 
 use forger::{Forger, INSTANT, Term, attempt, claim, lease, occurrence, schedule};
@@ -331,6 +332,19 @@ fn an_edit_moves_what_is_due() {
 }
 
 #[test]
+fn an_instant_that_was_cancelled_before_it_ran_is_accounted_for_when_its_record_is_gone() {
+    let (mut forger, term) = Forger::claimed();
+    forger.attempts(term, "Cancelled", &json!([]));
+    forger.decide(term, &schedule(), &json!({"claimed": [], "prunedThrough": INSTANT}));
+    forger.delete("r0", &occurrence());
+    forger.must_pass();
+    let (mut forger, term) = Forger::claimed();
+    forger.decide(term, &schedule(), &json!({"claimed": []}));
+    forger.delete("person", &occurrence());
+    forger.must_break(Invariant::InstantsAccounted, "was due, but nothing says");
+}
+
+#[test]
 fn a_history_without_a_leader_at_its_end_owes_nothing() {
     let (mut forger, _) = Forger::led();
     forger.checker.finish(std::time::Duration::from_mins(10), false);
@@ -380,6 +394,28 @@ fn what_runs_or_is_unresolved_at_the_end_is_no_fault() {
     forger.run("j1", RunChange::Started);
     forger.attempts(term, "Unresolved", &json!([attempt(1, &json!({"outcome": "Unknown"}))]));
     forger.must_pass();
+}
+
+#[test]
+fn two_pods_that_are_over_wait_for_a_person_and_one_does_not() {
+    for pods in [1, 2] {
+        let (mut forger, term) = Forger::running();
+        for n in 1..=pods {
+            let owners = json!([{"kind": "Job", "uid": "j1"}]);
+            let uid = format!("p{n}");
+            let pod = json!({"metadata": {"uid": uid, "ownerReferences": owners}});
+            forger.write("job-controller", &forger::pod(n), &pod);
+            forger.delete("garbage-collector", &forger::pod(n));
+        }
+        let unresolved = json!([attempt(1, &json!({"outcome": "Unknown"}))]);
+        forger.attempts(term, "Unresolved", &unresolved);
+        forger.finish_job(1, "Failed");
+        if pods == 2 {
+            forger.must_pass();
+        } else {
+            forger.must_break(Invariant::Converged, "its end was not recorded");
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,96 @@
+//! The end of a history, for reports: no slot is kept for what is over, none is free while a job
+//! waits that may have it, and every job has an answer.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{
+    Blame, Invariant,
+    admissions::{entries, is_over, job_of},
+    ending::End,
+    facts,
+};
+use crate::sim::{Key, Kind};
+
+impl End<'_> {
+    pub(super) fn reports(&self, blame: &mut Blame) {
+        for (key, queue) in self.store.all(Kind::ReportQueue) {
+            if !self.is_quarantined(queue) && self.has_rested(key) {
+                self.queue(key, queue, blame);
+            }
+        }
+        for (key, job) in self.store.all(Kind::ReportJob) {
+            let left_alone = self.store.queue_of(job).is_some_and(|q| self.is_quarantined(q));
+            let going = !facts::text(job, "/metadata/deletionTimestamp").is_empty();
+            let open = !facts::is_terminal(job) && !going;
+            if open && !left_alone && !self.is_quarantined(job) && self.has_rested(key) {
+                self.report(key, job, blame);
+            }
+        }
+    }
+
+    fn queue(&self, key: &Key, queue: &Value, blame: &mut Blame) {
+        let mut left = |sentence: String| blame.on(Invariant::Converged, key, sentence);
+        let mut running: BTreeMap<&str, i64> = BTreeMap::new();
+        for entry in entries(queue) {
+            *running.entry(facts::text(entry, "/tenant")).or_default() += 1;
+            let name = facts::text(entry, "/job");
+            let job_key = Key::new(Kind::ReportJob, key.namespace.clone(), name);
+            let over = job_of(self.store, key, entry).is_some_and(|job| is_over(job, entry));
+            if over && self.has_rested(&job_key) {
+                left(format!("the entry of {name} stands although its attempt is over"));
+            }
+        }
+        let slots = queue.pointer("/spec/slots").and_then(Value::as_i64).unwrap_or_default();
+        let used = i64::try_from(entries(queue).len()).unwrap_or(i64::MAX);
+        let until = facts::time(queue, "/spec/admissionUntilTime");
+        let held = facts::text(queue, "/spec/admission") == "Hold";
+        if used >= slots || (held && until.is_none_or(|until| until > self.now)) {
+            return;
+        }
+        for (job_key, job) in self.store.all(Kind::ReportJob) {
+            let of = facts::queue_key(job) == *key && self.has_rested(job_key);
+            if of && self.may_be_admitted(queue, job, &running) {
+                left(format!("{} waits although a slot is free", job_key.name));
+            }
+        }
+    }
+
+    /// Whether a first attempt waits for nothing but a slot. Whether a retry may start depends on
+    /// what others have cost.
+    fn may_be_admitted(&self, queue: &Value, job: &Value, running: &BTreeMap<&str, i64>) -> bool {
+        let (name, tenant) = (facts::text(job, "/metadata/name"), facts::text(job, "/spec/tenant"));
+        let waits = facts::text(job, "/status/state") == "Queued"
+            && facts::attempts(job).is_empty()
+            && !facts::flag(job, "/spec/cancel")
+            && facts::text(job, "/metadata/deletionTimestamp").is_empty()
+            && !self.is_quarantined(job);
+        let taken = entries(queue).iter().any(|entry| facts::text(entry, "/job") == name);
+        let limit = facts::list(queue, "/spec/tenants")
+            .iter()
+            .find(|rule| facts::text(rule, "/name") == tenant)
+            .and_then(|rule| rule["maxRunning"].as_i64());
+        let capped = limit.is_some_and(|most| running.get(tenant).copied().unwrap_or(0) >= most);
+        waits && !taken && !capped
+    }
+
+    fn report(&self, key: &Key, job: &Value, blame: &mut Blame) {
+        let mut left = |sentence: &str| blame.on(Invariant::Converged, key, sentence);
+        let queue_key = facts::queue_key(job);
+        let there = self.store.queue_of(job).is_some() && self.has_rested(&queue_key);
+        if there && facts::text(job, "/status/state").is_empty() {
+            left("its queue did not answer it");
+        }
+        let open = facts::attempts(job)
+            .last()
+            .filter(|attempt| ["", "Unknown"].contains(&facts::text(attempt, "/outcome")));
+        if open.is_none() && facts::flag(job, "/spec/cancel") {
+            left("its cancel was not carried out, although nothing of it runs");
+        }
+        let Some(attempt) = open else { return };
+        if let Some(sentence) = self.of_attempt(job, attempt) {
+            left(sentence);
+        }
+    }
+}

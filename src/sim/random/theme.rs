@@ -1,0 +1,223 @@
+//! Situations that chance alone brings too seldom: every second seed has one, on a schedule of its own.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{
+    moves::{Around, Move, Who},
+    objects,
+    plan::Plan,
+};
+use crate::{
+    api::SimulatedOutcome,
+    sim::{
+        Kind,
+        provider::Rule,
+        world::{Class, Effect, Fault},
+    },
+};
+
+/// The schedule of the situation.
+const NAME: &str = "delta";
+/// Number of situations.
+const THEMES: u64 = 14;
+/// Minutes after the start, in seconds: instants of a schedule that is due every minute.
+const MINUTE: u64 = 60;
+
+/// Puts the situation of a seed into its plan, if it has one.
+pub(super) fn put(plan: &mut Plan, seed: u64) {
+    if seed.is_multiple_of(2) {
+        return;
+    }
+    match seed / 2 % THEMES {
+        0 => never_starts(plan),
+        1 => nobody_wants_it(plan),
+        2 => its_schedule_goes(plan),
+        3 => claim_is_dropped(plan),
+        4 => others_stop_jobs(plan),
+        5 => others_delete_jobs(plan),
+        6 => takes_too_long(plan),
+        7 => refused_by_its_template(plan),
+        8 => made_by_hand(plan),
+        9 => too_late_to_start(plan),
+        10 => name_is_taken(plan),
+        11 => trigger_what_was_removed(plan),
+        12 => unreachable_while_it_runs(plan),
+        _ => over_at_once(plan),
+    }
+    plan.moves.retain(|(at, _)| *at < plan.calm);
+    plan.moves.sort_by_key(|(at, _)| *at);
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A schedule that is due every minute, with some fields of its spec.
+fn schedule(run: &Value, more: &Value) -> Value {
+    let mut spec = json!({"schedule": "* * * * *", "concurrencyPolicy": "Forbid", "run": run});
+    if let (Some(spec), Some(more)) = (spec.as_object_mut(), more.as_object()) {
+        spec.extend(more.clone());
+    }
+    json!({
+        "apiVersion": "punctual.dev/v1alpha1", "kind": "MaintenanceSchedule",
+        "metadata": {"name": NAME, "namespace": "default"}, "spec": spec,
+    })
+}
+
+fn simulated(seconds: u64) -> Value {
+    json!({"simulated": {"durationSeconds": seconds}})
+}
+
+fn every(plan: &mut Plan, from: u64, step: u64, one: &Move) {
+    let mut at = secs(from);
+    while at < plan.calm {
+        plan.moves.push((at, one.clone()));
+        at += secs(step);
+    }
+}
+
+fn inject(plan: &mut Plan, at: u64, only: &'static str, effect: Effect) {
+    let fault = Fault { class: Class::Any, only: Some(only), ..Fault::next_write(effect) };
+    plan.moves.push((secs(at), Move::Inject(None, fault)));
+}
+
+/// There is no node that a pod could run on.
+fn never_starts(plan: &mut Plan) {
+    let mut run = objects::job();
+    run["startTimeoutSeconds"] = json!(30);
+    plan.objects.push(schedule(&run, &json!({"concurrencyPolicy": "Enqueue"})));
+    plan.moves.push((secs(MINUTE - 3), Move::Around(Around::NoNodes)));
+}
+
+/// Its occurrence was created and not claimed when its schedule was edited.
+fn nobody_wants_it(plan: &mut Plan) {
+    plan.objects.push(schedule(&simulated(10), &json!({})));
+    inject(plan, MINUTE - 1, "create mocc", Effect::CrashAfter);
+    let later = json!({"spec": {"schedule": "0 3 * * *"}});
+    plan.moves.push((secs(MINUTE + 3), Move::Patch(NAME, later)));
+    plan.moves.push((secs(MINUTE + 20), Move::Kill(Who::All, secs(5))));
+}
+
+/// Its occurrence was created when its schedule was deleted.
+fn its_schedule_goes(plan: &mut Plan) {
+    plan.objects.push(schedule(&simulated(10), &json!({})));
+    inject(plan, MINUTE - 1, "create mocc", Effect::CrashAfter);
+    plan.moves.push((secs(MINUTE + 3), Move::Delete(Kind::MaintenanceSchedule, NAME)));
+}
+
+/// A run is prepared and committed when its schedule is deleted and applied again.
+fn claim_is_dropped(plan: &mut Plan) {
+    let schedule = schedule(&simulated(20), &json!({}));
+    plan.objects.push(schedule.clone());
+    inject(plan, MINUTE - 1, "update mocc/status", Effect::CrashAfter);
+    plan.moves.push((secs(MINUTE + 2), Move::Delete(Kind::MaintenanceSchedule, NAME)));
+    plan.moves.push((secs(MINUTE + 4), Move::Create(schedule)));
+}
+
+/// Others suspend Jobs, let them go on, and collect finished pods.
+fn others_stop_jobs(plan: &mut Plan) {
+    plan.objects.push(schedule(&objects::job(), &json!({"concurrencyPolicy": "Allow"})));
+    plan.rules.insert(0, objects::lasting(&format!("{NAME}-*"), secs(25)));
+    every(plan, MINUTE + 10, 25, &Move::Around(Around::Suspend));
+    every(plan, MINUTE + 19, 50, &Move::Around(Around::Resume));
+    every(plan, MINUTE + 30, 20, &Move::Around(Around::Collect));
+}
+
+/// Others delete Jobs, at once or before their pods have started.
+fn others_delete_jobs(plan: &mut Plan) {
+    plan.objects.push(schedule(&objects::job(), &json!({"concurrencyPolicy": "Allow"})));
+    plan.rules.insert(0, objects::lasting(&format!("{NAME}-*"), secs(45)));
+    every(plan, MINUTE + 20, 2 * MINUTE, &Move::Around(Around::DeleteJob));
+    every(plan, 2 * MINUTE - 4, 2 * MINUTE, &Move::Around(Around::NoNodes));
+    every(plan, 2 * MINUTE + 5, 2 * MINUTE, &Move::Around(Around::DeleteJob));
+}
+
+/// Runs take longer than they may.
+fn takes_too_long(plan: &mut Plan) {
+    let mut run = simulated(50);
+    run["timeoutSeconds"] = json!(20);
+    plan.objects.push(schedule(&run, &json!({})));
+}
+
+/// What is to run can never be made into a Job.
+fn refused_by_its_template(plan: &mut Plan) {
+    let mut run = objects::job();
+    run["job"]["template"]["spec"]["restartPolicy"] = json!("OnFailure");
+    let spread = json!({"spread": {"windowSeconds": 30}});
+    plan.objects.push(schedule(&run, if plan.objects.len() > 1 { &spread } else { &Value::Null }));
+}
+
+/// People make occurrences that cannot run, or that are cancelled before anybody has seen them.
+fn made_by_hand(plan: &mut Plan) {
+    plan.objects.push(schedule(&simulated(10), &json!({"schedule": "0 3 * * *"})));
+    plan.objects.push(objects::by_hand(
+        NAME,
+        "202611290159",
+        "2026-11-29T01:59:00Z",
+        Some(simulated(5)),
+    ));
+    let mut cancelled = objects::by_hand(NAME, "202611290157", "2026-11-29T01:57:00Z", None);
+    cancelled["spec"]["cancel"] = json!(true);
+    plan.moves.push((secs(MINUTE), Move::Create(cancelled)));
+    let nothing = objects::by_hand("missing", "202611290157", "2026-11-29T01:57:00Z", None);
+    plan.moves.push((secs(MINUTE), Move::Create(nothing)));
+}
+
+/// The leader dies when an occurrence is claimed, and its successor comes too late for it.
+fn too_late_to_start(plan: &mut Plan) {
+    let more = json!({"startingDeadlineSeconds": 10, "concurrencyPolicy": "Allow"});
+    plan.objects.push(schedule(&simulated(10), &more));
+    inject(plan, MINUTE - 1, "update msched/status", Effect::CrashAfter);
+    inject(plan, 2 * MINUTE - 1, "update msched/status", Effect::CrashAfter);
+}
+
+/// Somebody's Job has the name of an attempt.
+fn name_is_taken(plan: &mut Plan) {
+    plan.objects.push(schedule(&objects::job(), &json!({})));
+    let container = json!({"name": "main", "image": "example.org/other:1"});
+    let pod = json!({"spec": {"containers": [container], "restartPolicy": "Never"}});
+    plan.objects.push(json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": format!("{NAME}-202611290159-m1"), "namespace": "default"},
+        "spec": {"suspend": true, "template": pod},
+    }));
+}
+
+/// Records are removed at once, and somebody asks for an instant of one again.
+fn trigger_what_was_removed(plan: &mut Plan) {
+    let keep_none = json!({"retention": {"successful": 0, "failed": 0}});
+    plan.objects.push(schedule(&simulated(3), &keep_none));
+    let again = objects::by_hand(NAME, "202611290159", "2026-11-29T01:59:00Z", None);
+    plan.moves.push((secs(2 * MINUTE + 30), Move::Create(again)));
+}
+
+/// The provider cannot be asked for longer than anybody waits, while runs start, run, end and fail.
+fn unreachable_while_it_runs(plan: &mut Plan) {
+    plan.objects.push(schedule(&simulated(130), &json!({"schedule": "*/2 * * * *"})));
+    plan.moves.push((secs(2 * MINUTE + 5), Move::ProviderUnreachable(secs(75))));
+}
+
+/// Runs that are over, one way or another, before anybody can ask about them.
+fn over_at_once(plan: &mut Plan) {
+    let run = json!({
+        "actionClass": "Idempotent", "maxAttempts": 2, "simulated": {"durationSeconds": 0},
+    });
+    plan.objects.push(schedule(&run, &json!({"concurrencyPolicy": "Allow"})));
+    let behaves = |instants: &str, attempts, outcome| Rule {
+        matches: format!("{NAME}-{instants}"),
+        attempts,
+        duration: Some(Duration::ZERO),
+        outcome,
+        ..Rule::default()
+    };
+    plan.rules.splice(
+        0..0,
+        [
+            behaves("202611290159", None, SimulatedOutcome::Failed),
+            behaves("202611290200", Some(vec![1]), SimulatedOutcome::Failed),
+            behaves("20261129020?", Some(vec![1]), SimulatedOutcome::Unknown),
+        ],
+    );
+}
