@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    reports::{count, create_all, in_state, queue, quick, report},
+    reports::{QUEUE, create_all, in_state, queue, quick, report},
     steps::{SOON, patch},
     work::{BY_HAND, SCHEDULE, epoch, schedule},
 };
@@ -25,17 +25,17 @@ use crate::bed::{
 /// Says how many reports are created.
 const FLOOD_ENV: &str = "PUNCTUAL_E2E_FLOOD";
 /// Without it: as many as a busy machine with two cores creates in less than half a minute.
-const FLOOD: usize = 4000;
+const FLOOD: usize = 2000;
 /// Tenants that submit them.
 const TENANTS: usize = 40;
-/// Done so far when the cancel is asked for.
-const BEFORE_THE_CANCEL: usize = 4;
+/// Slots of the queue.
+const SLOTS: usize = 16;
+/// The part of the flood that is there when the cancel is asked for.
+const BEFORE_THE_CANCEL: usize = 8;
 /// Reads of other objects while nothing happens.
 const IDLE_READS: usize = 100;
 /// Pause between two of them.
 const READ_PAUSE: Duration = Duration::from_millis(20);
-/// Pause between two counts of the flood: each is work for the API server.
-const LOOK: Duration = Duration::from_secs(1);
 /// The default of the product.
 const LEASE: Duration = Duration::from_secs(10);
 
@@ -66,11 +66,8 @@ fn say(what: &str, times: &[Duration]) -> String {
     format!("{what} {:.1} / {:.1} / {:.1} ms ({})", of(50), of(99), of(100), times.len())
 }
 
-/// Creates the flood, a part before the cancel and the rest meanwhile.
-async fn pour(s: &Scenario, numbers: std::ops::Range<usize>) {
-    let reports: Vec<Value> =
-        numbers.map(|n| report(&format!("r{n:05}"), &format!("tenant-{}", n % TENANTS))).collect();
-    create_all(s, reports).await;
+fn reports(numbers: std::ops::Range<usize>) -> Vec<Value> {
+    numbers.map(|n| report(&format!("r{n:05}"), &format!("tenant-{}", n % TENANTS))).collect()
 }
 
 #[test]
@@ -89,25 +86,31 @@ fn everything_else_goes_on_while_very_many_reports_are_created() {
         s.apply(&schedule(BY_HAND, &quick())).await;
         // Nothing runs them here, so the slots are taken at once and stay so.
         let limits = json!({"limits": {"queued": 1_000_000, "queuedPerTenant": 1_000_000}});
-        s.apply(&queue(16, &quick(), &limits).to_string()).await;
+        s.apply(&queue(SLOTS, &quick(), &limits).to_string()).await;
         let term = epoch(s).await;
         let idle = reads(s, |done| done < IDLE_READS).await;
 
+        // One that waits, while the slots are taken.
+        create_all(s, reports(0..SLOTS)).await;
+        s.wait_for("rqueue", QUEUE, "all slots are taken", SOON, |o| {
+            o["status"]["slotsUsed"] == SLOTS
+        })
+        .await;
+        let name = "to-cancel";
+        create_all(s, vec![report(name, "tenant-0")]).await;
+        in_state(s, name, "Queued").await;
         let poured = AtomicBool::new(false);
-        let began = Instant::now();
+        let (first, began) = (SLOTS + flood / BEFORE_THE_CANCEL, Instant::now());
+        let (sender, halfway) = tokio::sync::oneshot::channel();
         let creating = async {
-            pour(s, 0..flood).await;
+            create_all(s, reports(SLOTS..first)).await;
+            sender.send(()).expect("it waits for this");
+            create_all(s, reports(first..flood)).await;
             poured.store(true, Ordering::Relaxed);
             began.elapsed()
         };
         let cancelling = async {
-            // One that waits: the slots are taken by those before it.
-            let name = "to-cancel";
-            while ok(count(s, "Queued").await) < flood / BEFORE_THE_CANCEL {
-                tokio::time::sleep(LOOK).await;
-            }
-            create_all(s, vec![report(name, "tenant-0")]).await;
-            in_state(s, name, "Queued").await;
+            halfway.await.expect("it is sent");
             let asked = Instant::now();
             patch(s, "rjob", name, &json!({"spec": {"cancel": true}})).await;
             let over = in_state(s, name, "Cancelled").await;
