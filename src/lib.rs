@@ -23,6 +23,7 @@
 //! | [`maintenance`] | what a schedule and an occurrence do next, and the controller that does it |
 //! | [`providers`] | what executes a run: Jobs, simulated runs |
 //! | [`reports`] | how the jobs of many tenants share the slots of a queue |
+//! | [`reconcile`] | what controllers do alike: passes, means, what is left alone |
 //! | [`recovery`] | what a new leader finds, and the record of it |
 //! | [`cluster`] | the only room that talks to the API server |
 //! | [`telemetry`] | metrics, health, logs, events |

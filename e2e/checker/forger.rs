@@ -21,12 +21,12 @@ pub(super) struct Forger {
 
 /// Everything about a write that a test may want to forge.
 pub(super) struct Write<'a> {
-    user: &'a str,
-    verb: &'a str,
-    resource: &'a str,
-    subresource: &'a str,
-    request: Value,
-    object: Value,
+    pub(super) user: &'a str,
+    pub(super) verb: &'a str,
+    pub(super) resource: &'a str,
+    pub(super) subresource: &'a str,
+    pub(super) request: Value,
+    pub(super) object: Value,
 }
 
 impl Forger {

@@ -115,8 +115,9 @@ impl History {
                 continue;
             }
             entry.place = Some(match revision {
-                Some(revision) => Place { revision: *revision, after: 0 },
-                None => {
+                Some(revision) if !entry.is_gone() => Place { revision: *revision, after: 0 },
+                // Whoever takes the last finalizer away is answered with the version before.
+                Some(_) | None => {
                     Place { revision: answered_before(&entries, entry.received), after: index + 1 }
                 }
             });
@@ -275,6 +276,9 @@ fn plural(kind: &str) -> &str {
     match kind {
         "MaintenanceSchedule" => "maintenanceschedules",
         "MaintenanceOccurrence" => "maintenanceoccurrences",
+        "ReportQueue" => "reportqueues",
+        "ReportJob" => "reportjobs",
+        "ReportSchedule" => "reportschedules",
         "RecoveryTrace" => "recoverytraces",
         "Job" => "jobs",
         "Lease" => "leases",

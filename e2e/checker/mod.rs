@@ -16,8 +16,11 @@ use crate::bed::{
 #[cfg(test)]
 mod forged;
 #[cfg(test)]
+mod forged_reports;
+#[cfg(test)]
 mod forger;
 pub mod history;
+mod ledgers;
 mod rules;
 mod runs;
 mod terms;
@@ -46,7 +49,7 @@ pub enum Rule {
     Precondition,
     /// An object's name is its identity, and neither ever changes.
     IdentityFixed,
-    /// A terminal outcome never changes.
+    /// A terminal outcome never changes, and neither does an accepted artifact.
     OutcomeFixed,
     /// Per identity one run at a time, and none after a terminal state.
     OneRun,
@@ -54,6 +57,15 @@ pub enum Rule {
     Claimed,
     /// Only the handle that the parent committed is released.
     Committed,
+    /// A run of a report is released only while the ledger of its queue has an entry of its uid and
+    /// attempt.
+    Admitted,
+    /// A write that adds an entry to a ledger leaves no more entries than the queue has slots.
+    NoOverAdmission,
+    /// The ledger of a queue never vanishes.
+    LedgerStays,
+    /// No more Jobs of a queue are released and not over than it has slots.
+    WithinSlots,
 }
 
 /// What a scenario does on purpose, which would otherwise be a violation.
@@ -93,11 +105,22 @@ pub struct Term {
     pub place: history::Place,
 }
 
+/// What a run belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parent {
+    /// Plural of its kind; empty if the history has no such object.
+    pub resource: &'static str,
+    /// Its uid.
+    pub uid: String,
+}
+
 /// One start of a run: the first version of a Job that is not suspended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
-    /// Name of the occurrence: its identity.
+    /// Name of the occurrence or of the report: its identity.
     pub identity: String,
+    /// Which of the two it is.
+    pub parent: Parent,
     /// Name of the Job.
     pub job: String,
     /// Uid of the Job.
@@ -122,9 +145,14 @@ pub struct Report {
 }
 
 impl Report {
-    /// Runs of one occurrence.
+    /// Runs of one occurrence or report.
     pub fn releases_of<'a>(&'a self, identity: &'a str) -> impl Iterator<Item = &'a Release> {
         self.releases.iter().filter(move |release| release.identity == identity)
+    }
+
+    /// How many runs of reports were released and not over when most were.
+    pub fn most_reports_at_once(&self) -> usize {
+        ledgers::most_at_once(&self.history, &self.releases)
     }
 
     /// Writes with this epoch in their fence that the API server refused.
@@ -149,6 +177,7 @@ pub fn check(
     violations.extend(rules::check(&scope));
     let (releases, of_runs) = runs::check(&scope);
     violations.extend(of_runs);
+    violations.extend(ledgers::check(&scope, &releases));
     violations.sort_by_key(|violation| violation.rule);
     if violations.is_empty() { Ok(Report { terms, releases, history }) } else { Err(violations) }
 }
@@ -198,6 +227,8 @@ async fn live(bed: &Bed, namespace: &str) -> Result<Vec<Value>> {
     for (kind, name) in [
         ("msched", "MaintenanceSchedule"),
         ("mocc", "MaintenanceOccurrence"),
+        ("rqueue", "ReportQueue"),
+        ("rjob", "ReportJob"),
         ("job", "Job"),
         ("lease", "Lease"),
     ] {

@@ -10,11 +10,28 @@ use super::{
 };
 
 /// States in which nothing more happens.
-const TERMINAL: [&str; 5] = ["Succeeded", "Failed", "Cancelled", "Skipped", "Superseded"];
+const TERMINAL: [&str; 6] =
+    ["Succeeded", "Failed", "Cancelled", "Skipped", "Superseded", "Rejected"];
 /// What of a terminal status is its outcome.
 const OUTCOME: [&str; 4] = ["state", "reason", "result", "artifact"];
 /// Kinds that carry a fence.
-const FENCED: [&str; 3] = ["maintenanceschedules", "maintenanceoccurrences", "recoverytraces"];
+const FENCED: [&str; 5] = [
+    "maintenanceschedules",
+    "maintenanceoccurrences",
+    "recoverytraces",
+    "reportqueues",
+    "reportjobs",
+];
+/// Kinds of which each object is a piece of work with an outcome.
+const WORK: [&str; 2] = ["maintenanceoccurrences", "reportjobs"];
+/// What of a report's spec says what it is. The run is left out: it keeps fields that nobody knows.
+const REPORT: [&str; 5] = [
+    "/spec/queueName",
+    "/spec/tenant",
+    "/spec/scheduleName",
+    "/spec/intendedTime",
+    "/spec/scheduleUID",
+];
 
 /// What is checked.
 pub(super) struct Scope<'a> {
@@ -51,6 +68,7 @@ pub(super) fn check(scope: &Scope) -> Vec<Violation> {
         wrong.extend(fences(&versions));
         wrong.extend(identity(&versions));
         wrong.extend(outcome(&versions));
+        wrong.extend(artifact(&versions));
     }
     wrong.extend(scope.history.committed.iter().filter_map(precondition));
     wrong
@@ -149,22 +167,35 @@ fn older_release(entry: &Entry) -> Option<Violation> {
     })
 }
 
-fn identity(versions: &[&Entry]) -> Vec<Violation> {
-    let of = |entry: &Entry| {
-        [
-            entry.name.as_str(),
-            entry.text("/spec/scheduleName"),
-            entry.text("/spec/intendedTime"),
-            entry.text("/spec/scheduleUID"),
-        ]
-        .map(str::to_owned)
+/// What an object is, by its name and its spec; none of a kind that is no work.
+fn identity_of(entry: &Entry) -> Option<Vec<&str>> {
+    let fields: &[&str] = match entry.resource.as_str() {
+        "maintenanceoccurrences" => &REPORT[2..],
+        "reportjobs" => &REPORT,
+        _ => return None,
     };
+    let mut all = vec![entry.name.as_str()];
+    all.extend(fields.iter().map(|field| entry.text(field)));
+    Some(all)
+}
+
+/// Whether the name says the schedule and the instant. Of a report that a client names it says neither.
+fn is_named_right(entry: &Entry) -> bool {
+    let schedule = entry.text("/spec/scheduleName");
+    if schedule.is_empty() && entry.resource == "reportjobs" {
+        return true;
+    }
+    let instant = entry.text("/spec/intendedTime");
+    let digits: String = instant.chars().filter(char::is_ascii_digit).take(12).collect();
+    entry.name == format!("{schedule}-{digits}")
+}
+
+fn identity(versions: &[&Entry]) -> Vec<Violation> {
     let mut wrong = Vec::new();
-    let mut first: Option<([String; 4], &Entry)> = None;
-    for entry in versions.iter().filter(|entry| entry.resource == "maintenanceoccurrences") {
-        let now = of(entry);
-        let digits: String = now[2].chars().filter(char::is_ascii_digit).take(12).collect();
-        if now[0] != format!("{}-{digits}", now[1]) {
+    let mut first: Option<(Vec<&str>, &Entry)> = None;
+    for entry in versions {
+        let Some(now) = identity_of(entry) else { continue };
+        if !is_named_right(entry) {
             wrong.push(violation(
                 Rule::IdentityFixed,
                 format!("its name is not its schedule and instant: {entry}"),
@@ -186,7 +217,7 @@ fn outcome(versions: &[&Entry]) -> Vec<Violation> {
     let of = |entry: &Entry| OUTCOME.map(|field| entry.object["status"][field].clone());
     let mut wrong = Vec::new();
     let mut last: Option<([Value; 4], &Entry)> = None;
-    for entry in versions.iter().filter(|entry| entry.resource == "maintenanceoccurrences") {
+    for entry in versions.iter().filter(|entry| WORK.contains(&entry.resource.as_str())) {
         let now = of(entry);
         if let Some((outcome, by)) = &last
             && *outcome != now
@@ -198,6 +229,24 @@ fn outcome(versions: &[&Entry]) -> Vec<Violation> {
         }
         if is_terminal(entry) {
             last = Some((now, entry));
+        }
+    }
+    wrong
+}
+
+/// An accepted artifact stays as it is, also before the end.
+fn artifact(versions: &[&Entry]) -> Vec<Violation> {
+    let mut wrong = Vec::new();
+    let mut accepted: Option<(&Value, &Entry)> = None;
+    for entry in versions.iter().filter(|entry| entry.resource == "reportjobs") {
+        let now = &entry.object["status"]["artifact"];
+        match accepted {
+            Some((artifact, by)) if artifact != now => wrong.push(violation(
+                Rule::OutcomeFixed,
+                format!("the artifact changed from {artifact} to {now}: {entry}; accepted: {by}"),
+            )),
+            None if !now.is_null() => accepted = Some((now, entry)),
+            Some(_) | None => {}
         }
     }
     wrong

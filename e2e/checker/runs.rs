@@ -1,17 +1,22 @@
-//! Rules about runs: one at a time, none after the end, only with a claim and a committed handle.
+//! Rules about runs: one at a time, none after the end, only with a claim and a committed handle. What
+//! the ledger of a queue allows is in [`super::ledgers`].
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::{
-    Exception, Release, Rule, Violation,
+    Exception, Parent, Release, Rule, Violation,
     history::{Actor, Entry, Place, at},
     rules::{Scope, by_uid, is_terminal},
 };
 
-const PARENT_UID: &str = "punctual.dev/parent-uid";
+pub(super) const PARENT_UID: &str = "punctual.dev/parent-uid";
 const RELEASED: &str = "punctual.dev/released";
+const OCCURRENCES: &str = "maintenanceoccurrences";
+pub(super) const REPORTS: &str = "reportjobs";
+/// Kinds that runs belong to, and their plurals.
+const PARENTS: [(&str, &str); 2] = [("MaintenanceOccurrence", OCCURRENCES), ("ReportJob", REPORTS)];
 
 /// The runs, and what is wrong with them.
 pub(super) fn check(scope: &Scope) -> (Vec<Release>, Vec<Violation>) {
@@ -22,7 +27,9 @@ pub(super) fn check(scope: &Scope) -> (Vec<Release>, Vec<Violation>) {
         if release.by == Actor::Person && scope.exceptions.contains(&by_hand) {
             continue;
         }
-        let earlier = releases[..index].iter().filter(|other| other.identity == release.identity);
+        let earlier = releases[..index].iter().filter(|other| {
+            other.identity == release.identity && other.parent.resource == release.parent.resource
+        });
         for other in earlier {
             wrong.extend(overlap(scope, other, release));
         }
@@ -45,9 +52,10 @@ fn releases(scope: &Scope) -> Vec<Release> {
             let first = versions
                 .iter()
                 .find(|entry| entry.object["spec"]["suspend"] != Value::Bool(true))?;
-            let identity = identity_of(scope, first)?;
+            let (identity, parent) = identity_of(scope, first)?;
             Some(Release {
                 identity,
+                parent,
                 job: first.name.clone(),
                 uid: first.uid.clone(),
                 epoch: first.annotation(RELEASED).parse().ok(),
@@ -60,19 +68,26 @@ fn releases(scope: &Scope) -> Vec<Release> {
     found
 }
 
-/// The occurrence that a Job belongs to: by its owner, else by the uid on its label.
-fn identity_of(scope: &Scope, job: &Entry) -> Option<String> {
+/// What a Job belongs to: by its owner, else by the uid on its label. A name, and the object.
+fn identity_of(scope: &Scope, job: &Entry) -> Option<(String, Parent)> {
     if job.resource != "jobs" {
         return None;
     }
     let owners = job.object["metadata"]["ownerReferences"].as_array();
-    let owner = owners.into_iter().flatten().find(|owner| owner["kind"] == "MaintenanceOccurrence");
-    if let Some(owner) = owner {
-        return owner["name"].as_str().map(str::to_owned);
+    for owner in owners.into_iter().flatten() {
+        let Some((_, resource)) = PARENTS.iter().find(|(kind, _)| owner["kind"] == *kind) else {
+            continue;
+        };
+        let uid = owner["uid"].as_str().unwrap_or_default().to_owned();
+        return Some((owner["name"].as_str()?.to_owned(), Parent { resource, uid }));
     }
-    let uid = job.object["metadata"]["labels"][PARENT_UID].as_str()?;
-    let parent = scope.history.of("maintenanceoccurrences").find(|entry| entry.uid == uid);
-    Some(parent.map_or_else(|| format!("uid {uid}"), |entry| entry.name.clone()))
+    let uid = job.object["metadata"]["labels"][PARENT_UID].as_str()?.to_owned();
+    let known = PARENTS.iter().find_map(|(_, resource)| {
+        let parent = scope.history.of(resource).find(|entry| entry.uid == uid)?;
+        Some((parent.name.clone(), *resource))
+    });
+    let (name, resource) = known.unwrap_or_else(|| (format!("uid {uid}"), ""));
+    Some((name, Parent { resource, uid }))
 }
 
 /// When a Job could no longer act: complete, failed, or gone.
@@ -85,7 +100,7 @@ fn over(scope: &Scope, uid: &str) -> Option<Place> {
         .and_then(|entry| entry.place)
 }
 
-fn finished(job: &Value) -> bool {
+pub(super) fn finished(job: &Value) -> bool {
     let conditions = job["status"]["conditions"].as_array();
     conditions.into_iter().flatten().any(|condition| {
         condition["status"] == "True"
@@ -93,21 +108,19 @@ fn finished(job: &Value) -> bool {
     })
 }
 
-/// Versions of the occurrences of one identity before a place.
-fn occurrences<'a>(
-    scope: &Scope<'a>,
-    identity: &'a str,
-    before: Place,
-) -> impl Iterator<Item = &'a Entry> {
+/// Versions of what a release belongs to, before it: of all objects of its name.
+fn parents<'a>(scope: &Scope<'a>, of: &'a Release) -> impl Iterator<Item = &'a Entry> {
     scope
         .history
-        .of("maintenanceoccurrences")
-        .filter(move |entry| entry.name == identity && entry.place < Some(before))
+        .of(of.parent.resource)
+        .filter(move |entry| entry.name == of.identity && entry.place < Some(of.place))
 }
 
 fn overlap(scope: &Scope, first: &Release, second: &Release) -> Option<Violation> {
     let asked_again = Exception::RecordDeleted(second.identity.clone());
-    if first.job == second.job && !scope.exceptions.contains(&asked_again) {
+    // A report that was deleted and created again is another run of the same request.
+    let same = second.parent.resource != REPORTS || first.parent.uid == second.parent.uid;
+    if first.job == second.job && same && !scope.exceptions.contains(&asked_again) {
         return Some(violation(
             Rule::OneRun,
             format!(
@@ -132,11 +145,11 @@ fn overlap(scope: &Scope, first: &Release, second: &Release) -> Option<Violation
 
 /// A person accepted a duplicate; or it only reads, and the old run was told to stop.
 fn may_overlap(scope: &Scope, first: &Release, second: &Release) -> bool {
-    let accepted = occurrences(scope, &second.identity, second.place).any(|entry| {
+    let accepted = parents(scope, second).any(|entry| {
         let resolution = &entry.object["spec"]["resolution"];
         resolution["decision"] == "Retry" && resolution["acceptDuplicate"] == true
     });
-    let class = occurrences(scope, &second.identity, second.place)
+    let class = parents(scope, second)
         .filter_map(|entry| entry.object.pointer("/status/run/actionClass").and_then(Value::as_str))
         .last();
     let told = scope
@@ -151,26 +164,29 @@ fn after_the_end(scope: &Scope, release: &Release) -> Option<Violation> {
     if scope.exceptions.contains(&Exception::RecordDeleted(release.identity.clone())) {
         return None;
     }
-    let end =
-        occurrences(scope, &release.identity, release.place).find(|entry| is_terminal(entry))?;
+    let of_report = release.parent.resource == REPORTS;
+    let end = parents(scope, release)
+        .filter(|entry| !of_report || entry.uid == release.parent.uid)
+        .find(|entry| is_terminal(entry))?;
     Some(violation(
         Rule::OneRun,
         format!("{} was released after {} had ended: {end}", release.job, release.identity),
     ))
 }
 
-/// The occurrence object that a Job was made for: the one whose uid it carries.
+/// The object that a Job was made for: the one whose uid it carries.
 fn parent<'a>(scope: &Scope<'a>, release: &Release) -> Option<&'a Entry> {
-    let job = scope.history.of("jobs").find(|entry| entry.uid == release.uid)?;
-    let owners = job.object["metadata"]["ownerReferences"].as_array();
-    let owner = owners.into_iter().flatten().find(|owner| owner["kind"] == "MaintenanceOccurrence");
-    let uid = owner
-        .and_then(|owner| owner["uid"].as_str())
-        .or_else(|| job.object["metadata"]["labels"][PARENT_UID].as_str())?;
-    scope.history.of("maintenanceoccurrences").find(|entry| entry.uid == uid)
+    let of =
+        scope.history.committed.iter().find(|entry| {
+            entry.uid == release.parent.uid && entry.resource == release.parent.resource
+        });
+    of.filter(|entry| !entry.uid.is_empty())
 }
 
 fn unclaimed(scope: &Scope, release: &Release) -> Option<Violation> {
+    if release.parent.resource == REPORTS {
+        return None; // its right to run is an entry of a ledger
+    }
     let Some(parent) = parent(scope, release) else {
         return Some(violation(
             Rule::Claimed,
@@ -211,7 +227,7 @@ fn decides_for_itself(scope: &Scope, parent: &Entry, schedule: &str) -> bool {
     }
     let seal = scope
         .history
-        .of("maintenanceoccurrences")
+        .of(OCCURRENCES)
         .find(|entry| entry.uid == parent.uid && entry.fence().is_some())
         .and_then(|entry| entry.place);
     let Some(seal) = seal else { return false };
@@ -223,7 +239,7 @@ fn decides_for_itself(scope: &Scope, parent: &Entry, schedule: &str) -> bool {
 }
 
 fn uncommitted(scope: &Scope, release: &Release) -> Option<Violation> {
-    let versions = scope.history.of("maintenanceoccurrences");
+    let versions = scope.history.of(release.parent.resource);
     let committed = versions
         .filter(|entry| entry.name == release.identity && scope.precedes(entry, release.place))
         .any(|entry| {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::steps::{column, columns};
 use super::work::{
     BY_HAND, FAILOVER_GOAL, HANDOVER_GOAL, SCHEDULE, SOON, acquisition, epoch, finish,
     first_decision, held, job, one_run_each, pair, print_times, quick, renewed, revive, running,
@@ -31,29 +32,6 @@ const LASTED: usize = 3;
 
 /// An instant is at most 60 s away, then it runs.
 const NEXT_MINUTE: Duration = Duration::from_secs(100);
-
-/// The cells of one object as kubectl prints them, by column.
-async fn columns(s: &Scenario, kind: &str, name: &str) -> Vec<(String, String)> {
-    let table = ok(s.kubectl().run(&["get", kind, name]).await);
-    progress(&format!("kubectl get {kind} {name}:\n{table}"));
-    let (head, row) = table.trim_end().split_once('\n').expect("a header and a row");
-    // Cells are aligned with their headers; one may contain spaces, as a cron expression does.
-    let starts: Vec<usize> = head
-        .char_indices()
-        .filter(|(at, c)| *c != ' ' && (*at == 0 || head[..*at].ends_with(' ')))
-        .map(|(at, _)| at)
-        .collect();
-    let cell = |line: &str, column: usize| {
-        let end = starts.get(column + 1).map_or(line.len(), |next| (*next).min(line.len()));
-        line[starts[column].min(end)..end].trim().to_owned()
-    };
-    (0..starts.len()).map(|column| (cell(head, column), cell(row, column))).collect()
-}
-
-fn column<'a>(cells: &'a [(String, String)], name: &str) -> &'a str {
-    let found = cells.iter().find(|(head, _)| head == name);
-    found.map_or_else(|| panic!("no column {name}: {cells:?}"), |(_, cell)| cell.as_str())
-}
 
 #[test]
 fn what_is_applied_with_kubectl_runs_at_its_instant() {

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bed;
+mod burst;
 mod by_hand;
 mod chart;
 mod commands;
@@ -9,12 +10,14 @@ mod election;
 mod failover;
 mod faults;
 mod fencing;
+mod flood;
 mod history;
 mod jobs;
 mod parity;
 mod people;
 mod proxy;
 mod replicas;
+mod reports;
 mod schedules;
 mod steps;
 mod work;

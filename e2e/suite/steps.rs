@@ -15,6 +15,7 @@ use crate::bed::{
     error::BedError,
     objects::text,
     operator::ReplicaOptions,
+    run::progress,
     scenario::{Scenario, ok},
     wait,
 };
@@ -296,4 +297,28 @@ pub(super) fn moment(object: &Value, pointer: &str) -> Timestamp {
 /// How many runs of an occurrence were let go, as the audit log shows.
 pub(super) async fn runs_of(s: &Scenario, occurrence: &str) -> usize {
     s.verify().await.releases_of(occurrence).count()
+}
+
+/// The cells of one object as kubectl prints them, by column.
+pub(super) async fn columns(s: &Scenario, kind: &str, name: &str) -> Vec<(String, String)> {
+    let table = ok(s.kubectl().run(&["get", kind, name]).await);
+    progress(&format!("kubectl get {kind} {name}:\n{table}"));
+    let (head, row) = table.trim_end().split_once('\n').expect("a header and a row");
+    // Cells are aligned with their headers; one may contain spaces, as a cron expression does.
+    let starts: Vec<usize> = head
+        .char_indices()
+        .filter(|(at, c)| *c != ' ' && (*at == 0 || head[..*at].ends_with(' ')))
+        .map(|(at, _)| at)
+        .collect();
+    let cell = |line: &str, column: usize| {
+        let end = starts.get(column + 1).map_or(line.len(), |next| (*next).min(line.len()));
+        line[starts[column].min(end)..end].trim().to_owned()
+    };
+    (0..starts.len()).map(|column| (cell(head, column), cell(row, column))).collect()
+}
+
+/// The cell of a column.
+pub(super) fn column<'a>(cells: &'a [(String, String)], name: &str) -> &'a str {
+    let found = cells.iter().find(|(head, _)| head == name);
+    found.map_or_else(|| panic!("no column {name}: {cells:?}"), |(_, cell)| cell.as_str())
 }

@@ -53,7 +53,9 @@ impl RunCaches {
                 let (sightings, listeners) = (sightings.clone(), listeners.to_vec());
                 move |change: &Change<'_, Job>| {
                     sightings.on_job(change);
-                    listeners.iter().for_each(|listener| listener.job_changed(change));
+                    for listener in &listeners {
+                        listener.job_changed(change);
+                    }
                 }
             }),
         );
@@ -63,7 +65,9 @@ impl RunCaches {
                 let (sightings, listeners) = (sightings.clone(), listeners.to_vec());
                 move |change: &Change<'_, Pod>| {
                     sightings.on_pod(change);
-                    listeners.iter().for_each(|listener| listener.pod_changed(change));
+                    for listener in &listeners {
+                        listener.pod_changed(change);
+                    }
                 }
             }),
         );

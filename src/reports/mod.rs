@@ -1,6 +1,6 @@
 //! Reports: how jobs of many tenants share the slots of one queue.
 //!
-//! Everything here is pure. The [`ledger`] of a queue is one list in its status, and writing it is
+//! Everything here is pure, except [`controller`]. The [`ledger`] of a queue is one list in its status, and writing it is
 //! the transaction; the index of [`waiting`] jobs is made from the jobs themselves and can be made
 //! again at any time. From these two everything else follows: who is [admitted](admission::admit)
 //! and why another is [not](admission::explain), whose job is [accepted](limits::accept), when the
@@ -18,6 +18,9 @@
 //! | [`schedule`] | what a report schedule is to [`crate::schedules`]: the job that an instant makes |
 //! | [`job`] | what one report job does next: its states, its place, its attempts |
 //! | [`drain`] | when the queue is empty, when a job starts |
+//! | [`queue`] | what a queue does next: settle, answer, admit, in one write |
+//! | [`job`] | what a report job does next: its states, its attempts, its artifact |
+//! | [`controller`] | the hands |
 //!
 //! Times are whole milliseconds, costs are slot-milliseconds: one slot for so long.
 

@@ -12,11 +12,13 @@ const CLOCK: &str = "src/time/clock.rs";
 
 /// Hands that may use tokio's `Instant`, for when to wake and how long something took. They decide
 /// nothing by it: leases are judged by the `LeaseClock`, schedules by the `WallClock`.
-const TOKIO_INSTANT_HANDS: [&str; 5] = [
+const TOKIO_INSTANT_HANDS: [&str; 7] = [
     "src/authority/elector",       // when the next attempt is due
     "src/cluster/queue.rs",        // when a key is handed out again
     "src/maintenance/controller/", // how long a pass took
     "src/operator/",               // how long the hand-over may take
+    "src/reconcile/",              // how long a pass took, and when the next is due
+    "src/reports/controller/",     // when a pass began
     "src/sim/",                    // virtual time is the runtime's own
 ];
 

@@ -50,7 +50,7 @@ fn the_story_of_the_restart_is_told_in_words() {
     for part in [
         "restart: as expected",
         "Who led.",
-        "r1 crashed before it saw the answer",
+        " crashed before it saw the answer",
         "What ran.",
         "Nothing ran twice.",
         "migration-202611290200 waits for the provider or for a person's decision",

@@ -69,10 +69,11 @@ impl Controller {
             }
             let wake_at = plan.wake_at;
             self.record(key, plan, &snapshot, &permit).await?;
-            if answered {
-                self.look_at_jobs_of(key);
+            for name in answered {
+                self.queue.add(Key::Job(ObjectKey::new(&key.namespace, name)));
             }
-            return Ok(wake_at);
+            let expect_at = self.expect_again(key);
+            return Ok(wake_at.into_iter().chain(expect_at).min());
         }
         Err(PassError::Restless)
     }
@@ -273,7 +274,20 @@ impl Controller {
         }
     }
 
-    /// When waiting jobs are likely to start, computed once in a while.
+    /// While jobs wait, it is computed anew once in a while when they start. Gives when.
+    fn expect_again(&self, key: &ObjectKey) -> Option<Timestamp> {
+        let found = self.queues.get(key)?;
+        let now = self.deps.wall.now();
+        if self.state.lock().books.get(key)?.waiting().is_empty() {
+            return None;
+        }
+        self.expect_starts(key, &found, now);
+        let expected = self.state.lock().terms.get(key)?.expected?;
+        expected.checked_add(EXPECT_INTERVAL).ok()
+    }
+
+    /// When waiting jobs are likely to start, computed once in a while. Those to whom it makes a
+    /// difference are told.
     pub(super) fn expect_starts(&self, key: &ObjectKey, queue: &Arc<ReportQueue>, now: Timestamp) {
         let Some(ledger) = queue.status.as_ref().and_then(|status| status.ledger.as_ref()) else {
             return;
@@ -288,7 +302,18 @@ impl Controller {
         let Some(book) = state.books.get_mut(key) else { return };
         let rules = spec::rules(&queue.spec, paused, now);
         let starts = drain::starts(&Books::open(ledger), book.waiting(), &rules, now);
-        book.expect(starts);
+        let names: Vec<_> = starts.iter().map(|(name, start)| (Arc::clone(name), *start)).collect();
+        book.foresee(starts);
+        drop(state);
+        for (name, start) in names {
+            let job = ObjectKey::new(&key.namespace, name.as_ref());
+            let status = self.jobs.get(&job).and_then(|job| job.status.clone());
+            // A job without a state is about to be answered, and told then.
+            let Some(status) = status.filter(|status| status.state.is_some()) else { continue };
+            if drain::moved(status.estimated_start_time.map(|at| at.0), start.at, now) {
+                self.queue.add(Key::Job(job));
+            }
+        }
     }
 }
 

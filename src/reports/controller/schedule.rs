@@ -68,7 +68,7 @@ impl Controller {
             refusals: &self.refusals,
             manner: self,
         };
-        let passed = hands.pass(key).await;
+        let passed = Box::pin(hands.pass(key)).await; // its state is large
         let next = self.follow_claims(key, &permit);
         let wake_at = passed?;
         Ok(wake_at.into_iter().chain(next).min())

@@ -106,7 +106,7 @@ impl Book {
     }
 
     /// When waiting jobs are likely to start, as was just computed.
-    pub fn expect(&mut self, starts: BTreeMap<Arc<str>, Start>) {
+    pub fn foresee(&mut self, starts: BTreeMap<Arc<str>, Start>) {
         self.starts = starts;
     }
 

@@ -43,13 +43,11 @@ pub use standing::{Standing, is_closed, standing};
 const SHOW_INTERVAL: SignedDuration = SignedDuration::from_secs(10);
 /// When it is looked again whether the runs of a deleted job are over.
 const PROBE_INTERVAL: SignedDuration = SignedDuration::from_secs(5);
-/// A ledger larger than this is written at most five times a second.
-const LARGE_LEDGER: usize = 256 * 1024;
-/// Pause between two writes of a large ledger.
-const LARGE_PAUSE: SignedDuration = SignedDuration::from_millis(200);
-/// About how many bytes an entry has, and a tag.
-const ENTRY_BYTES: usize = 300;
-const TAG_BYTES: usize = 50;
+/// Pause between two writes of a ledger. What is admitted and settled meanwhile shares the next one,
+/// so that in a burst a job costs a fraction of a write, and a large ledger (700 kB at most) is
+/// written five times a second at most. A report takes seconds at least; this is what its slot waits
+/// for the next one at most.
+const WRITE_PAUSE: SignedDuration = SignedDuration::from_millis(200);
 
 /// Everything a decision about a queue depends on, besides its [`Book`].
 #[derive(Clone, Debug)]
@@ -108,15 +106,16 @@ pub fn entry<'a>(queue: &'a ReportQueue, uid: &str) -> Option<&'a LedgerEntry> {
 
 /// Answers new jobs, oldest first. To be done after settling: what is over is a free slot and so a
 /// place. While the leader has yet to account for what it found, nobody is answered: nobody knows
-/// how many places there are.
-pub fn answer(snapshot: &Snapshot, book: &mut Book, now: Timestamp) -> bool {
+/// how many places there are. Gives the names of those that were answered.
+pub fn answer(snapshot: &Snapshot, book: &mut Book, now: Timestamp) -> Vec<String> {
     if snapshot.unaccounted > 0 || !book.has_fresh() {
-        return false;
+        return Vec::new();
     }
     let rules = spec::rules(&snapshot.queue.spec, false, now);
-    let Some(books) = settled(snapshot, &rules).map(|settled| settled.books) else { return false };
-    let mut new = Vec::new();
+    let Some(Settled { books, .. }) = settled(snapshot, &rules) else { return Vec::new() };
+    let (mut new, mut answered) = (Vec::new(), Vec::new());
     for Newcomer { job, deadline } in book.fresh() {
+        answered.push(job.name.clone());
         let Some(message) = unsatisfiable(&snapshot.queue, &rules, &job, deadline, now) else {
             new.push(job);
             continue;
@@ -132,7 +131,7 @@ pub fn answer(snapshot: &Snapshot, book: &mut Book, now: Timestamp) -> bool {
         retry_after: limits::retry_after(now, drained, &job.uid),
     };
     book.answer_all(&new, &verdicts, reject);
-    true
+    answered
 }
 
 /// Why the job could never start under the present spec, if so.
@@ -253,7 +252,7 @@ pub fn decide(
         || stored.observed_generation != status.observed_generation
         || stored.conditions != status.conditions;
     let open = status.ledger.as_ref().is_some_and(|ledger| !ledger.entries.is_empty());
-    if let Some(pause) = large_pause(snapshot, &status, now).filter(|_| decided) {
+    if let Some(pause) = pause(snapshot.written, now).filter(|_| decided) {
         // What was decided is decided again then.
         return Plan { wake_at: Some(pause), probe: plan.probe, ..Plan::default() };
     }
@@ -371,16 +370,10 @@ fn differs(stored: &ReportQueueStatus, new: &ReportQueueStatus) -> bool {
         || stored.drain != new.drain
 }
 
-/// When a large ledger may be written, if not now.
-fn large_pause(
-    snapshot: &Snapshot,
-    status: &ReportQueueStatus,
-    now: Timestamp,
-) -> Option<Timestamp> {
-    let ledger = status.ledger.as_ref()?;
-    let bytes = ledger.entries.len() * ENTRY_BYTES + ledger.tags.len() * TAG_BYTES;
-    let next = after(snapshot.written?, LARGE_PAUSE);
-    (bytes > LARGE_LEDGER && next > now).then_some(next)
+/// When the ledger may be written again, if not now. A clock that was set back makes nobody wait.
+fn pause(written: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+    let written = written.filter(|written| *written <= now)?;
+    Some(after(written, WRITE_PAUSE)).filter(|end| *end > now)
 }
 
 fn earliest(times: impl IntoIterator<Item = Option<Timestamp>>) -> Option<Timestamp> {

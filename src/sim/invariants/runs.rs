@@ -202,7 +202,10 @@ impl Runs {
         let Some(run) = self.by_handle.get_mut(facts::uid_of_owner(job)) else { return };
         run.had.insert(facts::uid(pod).to_owned());
         let phase = case.after().map_or("", |pod| facts::text(pod, "/status/phase"));
-        if case.after().is_none() || ["Succeeded", "Failed"].contains(&phase) {
+        // The API server binds no pod that is being deleted.
+        let never_bound = facts::text(pod, "/spec/nodeName").is_empty()
+            && !facts::text(pod, "/metadata/deletionTimestamp").is_empty();
+        if case.after().is_none() || never_bound || ["Succeeded", "Failed"].contains(&phase) {
             run.pods.remove(facts::uid(pod));
             if run.job_over.is_some() && run.pods.is_empty() {
                 run.job_over = Some(case.commit.at);

@@ -103,6 +103,8 @@ const REASONS: [(&str, &[&str]); 9] = [
             "Crash",
             "DeadlineExceeded",
             "Deleted",
+            "Evicted",
+            "ExitCode",
             "NeverStarted",
             "NodeLost",
             "ResolvedByPerson",
@@ -124,7 +126,10 @@ const REASONS: [(&str, &[&str]); 9] = [
         ],
     ),
     ("Running", &["GoingAway", "Running"]),
-    ("Skipped", &["Concurrent", "Deadline", "NameConflict", "RecordPruned", "RunNotAllowed"]),
+    (
+        "Skipped",
+        &["Concurrent", "Deadline", "NameConflict", "RecordPruned", "RunNotAllowed", "Suspended"],
+    ),
     ("Starting", &["GoingAway", "Prepared", "Released"]),
     ("Succeeded", &["Completed", "ResolvedByPerson", "ResultLost"]),
     ("Superseded", &["NotClaimed", "ScheduleDeleted"]),
@@ -141,13 +146,14 @@ const SKIPPED: [&str; 7] =
 const GAINED: [&str; 4] = ["Expired", "First", "LeaseDeleted", "Released"];
 
 /// What happens in the cluster around the operator.
-const AROUND: [&str; 9] = [
+const AROUND: [&str; 10] = [
     "Job resumed by others",
     "Job suspended by others",
     "node crashed",
     "node lost",
     "node removed",
     "pod collected",
+    "pod evicted",
     "pod vanished",
     "pods orphaned",
     "second pod",
@@ -190,4 +196,45 @@ pub fn rows(coverage: &Coverage) -> BTreeMap<String, u64> {
         }
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fault_at_each_kind_of_write_is_a_row_and_the_duty_of_a_seed() {
+        let empty = rows(&Coverage::default());
+        assert!(empty.values().all(|number| *number == 0));
+        let number = u64::try_from(duties().len()).unwrap();
+        let effects = empty.keys().filter(|row| row.contains(" × ")).count();
+        assert_eq!(u64::try_from(effects).unwrap(), number, "no duty twice");
+        let first = super::super::duty(number);
+        assert_eq!(first, super::super::duty(0), "every range of seeds has all duties");
+        let mut coverage = Coverage::default();
+        coverage.fault(&first.effect.name(), first.write);
+        let reached: Vec<String> =
+            rows(&coverage).into_iter().filter(|(_, n)| *n > 0).map(|(row, _)| row).collect();
+        assert_eq!(reached, [format!("fault: {} × {}", first.effect.name(), first.write)]);
+    }
+
+    #[test]
+    fn every_state_is_entered_in_some_row() {
+        use crate::api::OccurrenceState::{
+            Cancelled, Cancelling, Failed, Pending, Running, Skipped, Starting, Succeeded,
+            Superseded, Unresolved,
+        };
+        let rows = rows(&Coverage::default());
+        for state in [
+            Cancelled, Cancelling, Failed, Pending, Running, Skipped, Starting, Succeeded,
+            Superseded, Unresolved,
+        ] {
+            let entered = |row: &&String| {
+                row.starts_with("state: ") && row.ends_with(&format!(" -> {state:?}"))
+            };
+            assert!(rows.keys().any(|row| entered(&row)), "{state:?}");
+            let reason = format!("reason: {state:?}/");
+            assert!(rows.keys().any(|row| row.starts_with(&reason)), "{state:?}");
+        }
+    }
 }

@@ -29,7 +29,8 @@ fn a_plan_is_its_seed() {
 fn random_histories_are_clean() {
     // 66: the second pod of a Job was deleted before it had started.
     // 29: both pods of a Job are over, and its occurrence waits for a person.
-    for seed in (0..4).chain([29, 66]) {
+    // 11: a Job is deleted when its pod has no node yet.
+    for seed in (0..4).chain([11, 29, 66]) {
         hold("random", &history(seed));
     }
 }
@@ -56,7 +57,10 @@ fn points_of_the_stories_are_survived() {
         .collect();
     for story in &stories {
         let of = all.iter().filter(|(one, _)| one.name == story.name).count();
-        assert!(of >= 3 * 5 + 1, "created, claimed, sealed, committed, recorded: {of} {story:?}");
+        assert!(
+            of > 3 * 3,
+            "committed, seen running, seen over, each in three ways: {of} {story:?}"
+        );
     }
     let mut played = 0;
     for (story, point) in all.iter().step_by(step) {

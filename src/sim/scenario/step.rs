@@ -11,10 +11,7 @@ use super::{
     read::{At, Read, echo},
     rule::{RunRef, read_rule},
 };
-use crate::{
-    sim::provider::Rule,
-    yaml::Place,
-};
+use crate::{sim::provider::Rule, yaml::Place};
 
 /// Most writes that one fault concerns, and most writes after which a replica crashes.
 const MAX_WRITES: u64 = 100_000;

@@ -338,8 +338,9 @@ fn an_instant_that_was_cancelled_before_it_ran_is_accounted_for_when_its_record_
     forger.decide(term, &schedule(), &json!({"claimed": [], "prunedThrough": INSTANT}));
     forger.delete("r0", &occurrence());
     forger.must_pass();
-    let (mut forger, term) = Forger::claimed();
-    forger.decide(term, &schedule(), &json!({"claimed": []}));
+    let (mut forger, term) = Forger::led();
+    forger.at(120).create_occurrence("r0", "o1", &json!({}));
+    forger.decide(term, &schedule(), &json!({"lastScheduleTime": INSTANT}));
     forger.delete("person", &occurrence());
     forger.must_break(Invariant::InstantsAccounted, "was due, but nothing says");
 }

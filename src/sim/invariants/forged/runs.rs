@@ -67,6 +67,28 @@ fn a_second_run_beside_the_pod_of_a_finished_job_is_found() {
 }
 
 #[test]
+fn a_pod_without_a_node_acts_no_more_once_it_is_being_deleted() {
+    for node in ["", "node-a"] {
+        let (mut forger, term) = Forger::running();
+        let owner = json!({"kind": "Job", "name": "j", "uid": "j1"});
+        let object = json!({
+            "metadata": {"uid": "p1", "ownerReferences": [owner]}, "spec": {"nodeName": node},
+        });
+        forger.write("job-controller", &pod(1), &object);
+        forger.delete("person", &job(1));
+        let going = json!({"metadata": {"deletionTimestamp": "2026-11-29T02:00:05Z"}});
+        forger.write("garbage-collector", &pod(1), &going);
+        forger.end(term, "Failed");
+        forger.claim(term, &json!([]));
+        if node.is_empty() {
+            forger.must_pass();
+        } else {
+            forger.must_break(Invariant::OutcomeProven, "can act");
+        }
+    }
+}
+
+#[test]
 fn a_second_run_beside_a_container_that_only_its_node_knows_is_found() {
     let (mut forger, term) = Forger::running();
     forger.run("j1", RunChange::Started);
