@@ -154,13 +154,8 @@ impl Controller {
     async fn pass(&self, key: Key) -> Option<Instant> {
         let pass = PassOf { kind: key.kind(), key: key.backoff_key(), started: Instant::now() };
         let outcome: Result<Option<Timestamp>, PassError> = match &key {
-<<<<<<< HEAD
             Key::Queue(object) => Box::pin(self.pass_queue(object)).await,
             Key::Job(object) => Box::pin(self.pass_job(object)).await,
-=======
-            Key::Queue(object) => Box::pin(self.pass_queue(object)).await, // its state is large
-            Key::Job(object) => self.pass_job(object).await,
->>>>>>> w-e2e
             Key::Orphan { namespace, uid, name, queue } => {
                 self.pass_orphan(namespace, uid, name, queue).await
             }
