@@ -114,7 +114,7 @@ fn median(queue: &mut Queue, in_one: usize) -> Duration {
         let new = queue.next_jobs(DECISIONS);
         let begin = processor();
         new.chunks(in_one).for_each(|new| queue.pass(new));
-        (processor() - begin) / u32::try_from(DECISIONS).unwrap_or(u32::MAX)
+        processor().saturating_sub(begin) / u32::try_from(DECISIONS).unwrap_or(u32::MAX)
     };
     let mut all: Vec<Duration> = (0..MEASUREMENTS).map(|_| measure()).collect();
     all.sort_unstable();
@@ -131,7 +131,7 @@ fn processor() -> Duration {
 fn copy(queue: &Queue) -> Duration {
     let begin = processor();
     (0..MEASUREMENTS).for_each(|_| drop(black_box(queue.books.clone())));
-    (processor() - begin) / u32::try_from(MEASUREMENTS).unwrap_or(u32::MAX)
+    processor().saturating_sub(begin) / u32::try_from(MEASUREMENTS).unwrap_or(u32::MAX)
 }
 
 /// Resident memory of this process in bytes; 0 where it is not told.
@@ -158,7 +158,7 @@ fn main() -> ExitCode {
     missed |= print(100_000, &mut heavy);
     let begin = processor();
     let starts = drain::starts(&heavy.books, &heavy.waiting, &heavy.rules, Timestamp::UNIX_EPOCH);
-    let (count, time) = (starts.len(), processor() - begin);
+    let (count, time) = (starts.len(), processor().saturating_sub(begin));
     println!("{} ms to play {count} admissions ahead", time.as_millis());
     if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
