@@ -27,15 +27,7 @@ fn the_restart_finds_work_in_every_state_and_accounts_for_all_of_it() {
     ];
     assert_eq!(table, trace, "the table says what the trace counts: {:#?}", takeover.items);
     assert!(table.iter().all(|number| *number > 0), "{table:?}");
-    for was in [
-        "created",
-        "Pending",
-        "prepared, not released",
-        "Running",
-        "Succeeded",
-        "Failed",
-        "Cancelled",
-    ] {
+    for was in ["Queued", "prepared, not released", "Running", "Succeeded", "Failed", "Cancelled"] {
         let found = takeover.items.iter().any(|item| item.was == was);
         assert!(found, "nothing was {was}: {:#?}", takeover.items);
     }
@@ -53,7 +45,7 @@ fn the_story_of_the_restart_is_told_in_words() {
         " crashed before it saw the answer",
         "What ran.",
         "Nothing ran twice.",
-        "migration-202611290200 waits for the provider or for a person's decision",
+        "bolt-costs waits for the provider or for a person's decision",
         "FOUND AS",
         "prepared, not released",
     ] {

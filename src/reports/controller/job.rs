@@ -87,6 +87,11 @@ impl Controller {
             let Decision { step, wake_at, notes } = decision;
             // Act.
             if step == Step::Wait {
+                if self.must_seal(&snapshot) {
+                    let status = snapshot.job.status.clone().unwrap_or_default();
+                    self.write_job(key, status, &mut snapshot, &permit).await?;
+                    continue;
+                }
                 self.at_rest(&snapshot);
                 self.note_job(key, &mut snapshot, &notes);
                 if is_terminal(&snapshot.job) {
@@ -98,6 +103,17 @@ impl Controller {
             self.note_job(key, &mut snapshot, &notes);
         }
         Err(PassError::Restless)
+    }
+
+    /// Whether the job holds a slot that this leader found taken, and is not sealed: an earlier term
+    /// could still write it, so its queue stays closed until it is.
+    fn must_seal(&self, snapshot: &Snapshot) -> bool {
+        let report = &snapshot.job;
+        let uid = report.metadata.uid.as_deref().unwrap_or_default();
+        let sealed = report.fence() == Some(&snapshot.fence);
+        let state = self.state.lock();
+        let term = state.terms.get(&queue_key(report));
+        !sealed && !is_terminal(report) && term.is_some_and(|term| term.unaccounted.contains(uid))
     }
 
     /// What is learnt of a job that came to rest: its entry is accounted for once it was sealed in

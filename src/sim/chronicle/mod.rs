@@ -51,7 +51,7 @@ pub struct Chronicle {
     pub schedules: Vec<Arc<Value>>,
 }
 
-/// One piece of work: an occurrence.
+/// One piece of work: an occurrence or a report job.
 #[derive(Clone, Debug)]
 pub struct Work {
     /// Which object.
@@ -215,7 +215,7 @@ impl Recorder {
 impl Heard {
     fn hear(&mut self, commit: &Commit) {
         match commit.key.kind {
-            Kind::MaintenanceOccurrence => self.work(commit),
+            Kind::MaintenanceOccurrence | Kind::ReportJob => self.work(commit),
             Kind::Job => self.job(commit),
             Kind::RecoveryTrace => {
                 if let Some(new) = &commit.new {

@@ -106,7 +106,7 @@ impl Chronicle {
     fn class(&self, work: &Work, at: Duration) -> RecoveryClass {
         let state = work.state_at(at).map_or("", |change| change.state.as_str());
         match state {
-            "Succeeded" | "Failed" | "Cancelled" | "Skipped" | "Superseded" => {
+            "Succeeded" | "Failed" | "Cancelled" | "Rejected" | "Skipped" | "Superseded" => {
                 RecoveryClass::Preserved
             }
             _ if self.acted(work, at) => RecoveryClass::Reconciled,
@@ -117,7 +117,10 @@ impl Chronicle {
     /// Whether a committed run of it had been released by then, and its end was not recorded.
     fn acted(&self, work: &Work, at: Duration) -> bool {
         let open = work.state_at(at).is_some_and(|change| {
-            matches!(change.state.as_str(), "Starting" | "Running" | "Cancelling" | "Unresolved")
+            matches!(
+                change.state.as_str(),
+                "Starting" | "Admitted" | "Running" | "Cancelling" | "Unresolved"
+            )
         });
         let released = |run: &super::Run| run.released.is_some_and(|released| released <= at);
         open && self.runs.iter().rfind(|run| run.is_of(work)).is_some_and(released)
@@ -129,10 +132,12 @@ impl Chronicle {
         let state = change.map_or("Created", |change| change.state.as_str());
         let held = self.runs.iter().rev().find(|run| run.is_of(work) && run.held <= at);
         match (state, held) {
-            ("Starting", Some(run)) if run.released.is_none_or(|released| released > at) => {
+            ("Starting" | "Admitted", Some(run))
+                if run.released.is_none_or(|released| released > at) =>
+            {
                 "prepared, not released".to_owned()
             }
-            ("Starting", Some(_)) => "released, not yet recorded".to_owned(),
+            ("Starting" | "Admitted", Some(_)) => "released, not yet recorded".to_owned(),
             ("Created", Some(_)) => "prepared, not committed".to_owned(),
             ("Created", None) => "created".to_owned(),
             _ => state.to_owned(),

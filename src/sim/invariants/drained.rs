@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::{
@@ -12,6 +13,9 @@ use super::{
     facts,
 };
 use crate::sim::{Key, Kind};
+
+/// A provider that does not answer is asked for a minute; then its run is Unresolved and accounted for.
+const LONGEST_PAUSE: SignedDuration = SignedDuration::from_secs(120);
 
 impl End<'_> {
     pub(super) fn reports(&self, blame: &mut Blame) {
@@ -42,6 +46,9 @@ impl End<'_> {
                 left(format!("the entry of {name} stands although its attempt is over"));
             }
         }
+        if facts::text(queue, "/status/admissions") == "Paused" && self.is_paused_long(queue) {
+            left("it is still paused: nobody accounts for what was found".to_owned());
+        }
         let slots = queue.pointer("/spec/slots").and_then(Value::as_i64).unwrap_or_default();
         let used = i64::try_from(entries(queue).len()).unwrap_or(i64::MAX);
         let until = facts::time(queue, "/spec/admissionUntilTime");
@@ -55,6 +62,16 @@ impl End<'_> {
                 left(format!("{} waits although a slot is free", job_key.name));
             }
         }
+    }
+
+    /// Whether it is paused for longer than any provider is asked.
+    fn is_paused_long(&self, queue: &Value) -> bool {
+        let mut conditions = facts::list(queue, "/status/conditions").iter();
+        let ready = conditions.find(|condition| facts::text(condition, "/type") == "Ready");
+        let since = ready.and_then(|ready| facts::time(ready, "/lastTransitionTime"));
+        since
+            .and_then(|since| since.checked_add(LONGEST_PAUSE).ok())
+            .is_some_and(|end| end < self.now)
     }
 
     /// Whether a first attempt waits for nothing but a slot. Whether a retry may start depends on

@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{
     authority::Gained,
     sim::{
+        Kind,
         chronicle::{Chronicle, Run},
         scenario::show_time,
         world::{Down, Entry, Refused, Term, What},
@@ -226,14 +227,15 @@ fn ran(chronicle: &Chronicle) -> String {
     }
     let keys: BTreeSet<&str> = runs.iter().map(|run| run.run_key.as_str()).collect();
     let states = states(chronicle).join(", ");
+    let (one, many) = nouns(chronicle);
     let mut text = match &runs[..] {
         [run] if chronicle.works.len() == 1 => {
             format!("One run was released, of {}, which {states}.", run.object)
         }
         _ => {
             let runs = capital(&count(keys.len(), "run was", "runs were"));
-            let works = count(works.len(), "occurrence", "occurrences");
-            let all = count(chronicle.works.len(), "occurrence", "occurrences");
+            let works = count(works.len(), one, many);
+            let all = count(chronicle.works.len(), one, many);
             format!("{runs} released, of {works}. Of {all} in all, at the end: {states}.")
         }
     };
@@ -241,9 +243,19 @@ fn ran(chronicle: &Chronicle) -> String {
         text.push_str(" Nothing ran twice.");
     } else {
         let again = count(keys.len() - works.len(), "of them was", "of them were");
-        let _ = write!(text, " {} a further attempt at the same occurrence.", capital(&again));
+        let _ = write!(text, " {} a further attempt at the same {one}.", capital(&again));
     }
     text
+}
+
+/// What the pieces of work are, one and many.
+fn nouns(chronicle: &Chronicle) -> (&'static str, &'static str) {
+    let reports = chronicle.works.iter().filter(|work| work.key.kind == Kind::ReportJob).count();
+    match reports {
+        0 => ("occurrence", "occurrences"),
+        all if all == chronicle.works.len() => ("report", "reports"),
+        _ => ("piece of work", "pieces of work"),
+    }
 }
 
 /// How many pieces of work are in which state at the end, the most frequent first.
@@ -270,6 +282,8 @@ fn states(chronicle: &Chronicle) -> Vec<String> {
         ),
         "Cancelling" => ("is being cancelled", "being cancelled"),
         "Starting" => ("is starting", "starting"),
+        "Admitted" => ("is admitted", "admitted"),
+        "Rejected" => ("was rejected", "rejected"),
         _ => ("waits", "waiting"),
     };
     let sole = chronicle.works.len() == 1;

@@ -197,6 +197,16 @@ fn a_report_that_waits_beside_a_free_slot_is_found() {
 }
 
 #[test]
+fn a_queue_that_stays_paused_is_found() {
+    let (mut forger, term) = story();
+    forger.ledger(term, &json!([]));
+    let ready =
+        json!({"type": "Ready", "status": "False", "lastTransitionTime": "2026-11-29T02:00:00Z"});
+    forger.decide(term, &queue(), &json!({"admissions": "Paused", "conditions": [ready]}));
+    forger.must_break(Invariant::Converged, "still paused");
+}
+
+#[test]
 fn a_report_without_an_answer_is_found() {
     let (mut forger, term) = story();
     forger.ledger(term, &json!([]));
