@@ -321,7 +321,9 @@ fn works(chronicle: &Chronicle) -> String {
         (class, cells)
     };
     let rows: Vec<_> = chronicle.works.iter().map(row).collect();
-    table("Occurrences", "works", &["Occurrence", "At the end", "Runs", "In words"], &rows)
+    let (one, many) = words::nouns(chronicle);
+    let heads = [&words::capital(one), "At the end", "Runs", "In words"];
+    table(&words::capital(many), "works", &heads, &rows)
 }
 
 /// What each new leader found.

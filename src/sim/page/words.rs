@@ -87,7 +87,7 @@ pub fn count(number: usize, one: &str, many: &str) -> String {
 }
 
 /// A sentence begins with a capital, a name stays as it is.
-fn capital(text: &str) -> String {
+pub(super) fn capital(text: &str) -> String {
     let first = text.split_whitespace().next().unwrap_or_default();
     if first.contains(|c: char| c.is_ascii_digit()) {
         return text.to_owned();
@@ -249,7 +249,7 @@ fn ran(chronicle: &Chronicle) -> String {
 }
 
 /// What the pieces of work are, one and many.
-fn nouns(chronicle: &Chronicle) -> (&'static str, &'static str) {
+pub(super) fn nouns(chronicle: &Chronicle) -> (&'static str, &'static str) {
     let reports = chronicle.works.iter().filter(|work| work.key.kind == Kind::ReportJob).count();
     match reports {
         0 => ("occurrence", "occurrences"),
