@@ -264,6 +264,10 @@ impl Controller {
             None if !recorded => return (Standing::Undecided, None),
             Some(Answer::Accepted) | None => {}
         }
+        if let Some(why) = spec::refuses_own_run(&found.spec, report) {
+            let (reason, message) = (job::UNSATISFIABLE, why.to_owned());
+            return (Standing::Rejected { reason, message, retry_after: None }, None);
+        }
         let ledger = found.status.as_ref().and_then(|status| status.ledger.as_ref());
         let books = Books::open(ledger.unwrap_or(&Ledger::new()));
         let rules = spec::rules(&found.spec, paused, now);

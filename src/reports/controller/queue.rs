@@ -131,6 +131,9 @@ impl Controller {
         if found.metadata.uid.as_deref() != Some(uid) {
             return None;
         }
+        if spec::refuses_own_run(&queue.spec, found).is_some() {
+            return None; // its own pass rejects it
+        }
         let template = queue.spec.run_template.as_ref();
         let sealed = found.status.as_ref().and_then(|status| status.run.clone());
         let run = match sealed {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::{
-    api::{AdmissionPolicy, ReportQueueSpec},
+    api::{AdmissionPolicy, ReportJob, ReportQueueSpec},
     reports::rules::{Rules, Starts, TenantRule},
 };
 
@@ -21,6 +21,15 @@ pub fn policy(spec: &ReportQueueSpec, now: Timestamp) -> AdmissionPolicy {
 pub fn policy_ends(spec: &ReportQueueSpec, now: Timestamp) -> Option<Timestamp> {
     let until = spec.admission_until_time?.0;
     (spec.admission != AdmissionPolicy::Open && until > now).then_some(until)
+}
+
+/// Why the queue does not run what this job brings, if so. What was accepted before goes on.
+pub fn refuses_own_run(spec: &ReportQueueSpec, job: &ReportJob) -> Option<&'static str> {
+    let taken = job.status.as_ref().is_some_and(|status| status.run.is_some());
+    let refused = !spec.allow_own_run && job.spec.run.is_some() && !taken;
+    refused.then_some(
+        "its queue runs its own runTemplate only (allowOwnRun: false): create it without spec.run",
+    )
 }
 
 /// The rules of the queue now. `paused`: the leader has yet to account for what it found.
@@ -72,6 +81,26 @@ mod tests {
         assert_eq!(policy(&held, after), AdmissionPolicy::Open);
         assert_eq!(policy_ends(&held, after), None);
         assert_eq!(policy_ends(&spec(&json!({"slots": 2})), before), None);
+    }
+
+    #[test]
+    fn a_queue_may_run_its_own_template_only() {
+        let job = |run: &Value, status: &Value| -> ReportJob {
+            serde_json::from_value(json!({
+                "apiVersion": "punctual.dev/v1alpha1", "kind": "ReportJob",
+                "metadata": {"name": "r0", "namespace": "d"},
+                "spec": {"queueName": "q", "tenant": "acme", "run": run}, "status": status,
+            }))
+            .unwrap()
+        };
+        let run = json!({"simulated": {}});
+        let strict = spec(&json!({"slots": 1, "allowOwnRun": false, "runTemplate": run}));
+        let open = spec(&json!({"slots": 1, "runTemplate": run}));
+        let taken = json!({"state": "Queued", "run": run});
+        assert!(refuses_own_run(&strict, &job(&run, &Value::Null)).is_some());
+        assert_eq!(refuses_own_run(&strict, &job(&Value::Null, &Value::Null)), None);
+        assert_eq!(refuses_own_run(&strict, &job(&run, &taken)), None);
+        assert_eq!(refuses_own_run(&open, &job(&run, &Value::Null)), None);
     }
 
     #[test]
