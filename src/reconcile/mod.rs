@@ -13,7 +13,10 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use kube::api::ObjectMeta;
-use tokio::time::Instant;
+use tokio::{
+    sync::{RwLock, RwLockReadGuard},
+    time::Instant,
+};
 
 use crate::{
     api::Fence,
@@ -112,6 +115,8 @@ pub struct Means {
 pub struct Deps {
     means: Means,
     backoff: ObjectBackoff,
+    /// Read by each pass over something that runs; see [`Deps::passes_ended`].
+    passes: RwLock<()>,
 }
 
 impl Deref for Deps {
@@ -136,7 +141,21 @@ pub struct PassOf {
 impl Deps {
     /// Controllers with these means, of which nothing has failed yet.
     pub fn new(means: Means) -> Self {
-        Self { means, backoff: ObjectBackoff::new(retry::RECONCILE) }
+        let backoff = ObjectBackoff::new(retry::RECONCILE);
+        Self { means, backoff, passes: RwLock::new(()) }
+    }
+
+    /// To be held during a pass over something that runs.
+    pub async fn pass(&self) -> RwLockReadGuard<'_, ()> {
+        self.passes.read().await
+    }
+
+    /// Waits until every pass has ended that is under way. Whoever takes over what a schedule or a
+    /// queue of the same name had started calls it before it looks: such a pass may still commit what
+    /// the object that is gone had promised, in the very same term, so that no fence stops it. Later
+    /// passes see the new object.
+    pub async fn passes_ended(&self) {
+        drop(self.passes.write().await);
     }
 
     /// The right to act, for one pass.

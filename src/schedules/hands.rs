@@ -178,6 +178,7 @@ where
         snapshot: &mut Snapshot<S>,
         permit: &Permit,
     ) -> Result<TakenOver, PassError> {
+        self.deps.passes_ended().await;
         let fields = format!("spec.scheduleName={}", key.name);
         let listed = self
             .deps

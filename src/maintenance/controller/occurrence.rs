@@ -33,6 +33,7 @@ impl Controller {
         &self,
         key: &ObjectKey,
     ) -> Result<Option<Timestamp>, PassError> {
+        let _pass = self.deps.pass().await;
         let permit = self.deps.permit()?;
         let occurrence = match self.occurrences.lookup(key) {
             Lookup::Found(occurrence) => occurrence,

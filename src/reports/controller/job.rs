@@ -46,6 +46,7 @@ struct Observed {
 
 impl Controller {
     pub(super) async fn pass_job(&self, key: &ObjectKey) -> Result<Option<Timestamp>, PassError> {
+        let _pass = self.deps.pass().await;
         let permit = self.deps.permit()?;
         let report = match self.jobs.lookup(key) {
             Lookup::Found(report) => report,

@@ -35,6 +35,7 @@ impl Controller {
         queue: &ReportQueue,
         permit: &Permit,
     ) -> Result<Vec<LedgerEntry>, PassError> {
+        self.deps.passes_ended().await;
         let fields = format!("spec.queueName={}", key.name);
         let listed = self
             .deps

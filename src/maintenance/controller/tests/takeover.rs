@@ -119,3 +119,21 @@ async fn what_is_quarantined_is_uncertain_and_its_schedule_paused() {
         .collect();
     assert_eq!(paused, [("docs/nightly", "ForeignFence")]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_is_not_taken_over_while_a_pass_over_its_occurrence_may_still_commit() {
+    let scene = Scene::new();
+    let schedule = scene.put_schedule(&Value::Null);
+    let key = ObjectKey::of(&schedule.metadata);
+    scene.controller.schedules.observe(schedule);
+    let controller = scene.controller.clone();
+    // What a pass of this very term holds that has not come to its end.
+    let under_way = controller.deps.pass().await;
+    let mut taken_over = std::pin::pin!(controller.pass_schedule(&key));
+    let early = tokio::time::timeout(Duration::from_secs(60), taken_over.as_mut()).await;
+    assert!(early.is_err(), "it was taken over meanwhile");
+    assert!(scene.fake.stored(SCHEDULE).unwrap()["status"].is_null());
+    drop(under_way);
+    taken_over.await.unwrap();
+    assert!(scene.fake.stored(SCHEDULE).unwrap()["status"]["observed"].is_object());
+}
