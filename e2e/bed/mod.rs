@@ -140,7 +140,7 @@ impl Bed {
         let kubectl = self.kubectl()?;
         kubectl.run(&["apply", "--server-side", "--force-conflicts", "-f", &dir]).await?;
         kubectl
-            .run(&["wait", "--for=condition=Established", "--timeout=30s", "-f", &dir])
+            .run(&["wait", "--for=condition=Established", "--timeout=120s", "-f", &dir])
             .await
             .map(|_| ())
     }

@@ -198,7 +198,9 @@ pub async fn verify(
 
 /// The history of a namespace up to now: complete, because every object as it stands now is in it.
 async fn read(bed: &Bed, namespace: &str) -> Result<History> {
-    let live = live(bed, namespace).await?;
+    // The API server sets up a kind anew after its CRD was written, and says so with 429.
+    let listed = || live(bed, namespace);
+    let live = wait::until("all kinds can be listed", COMPLETE_DEADLINE, listed).await?;
     let dir = bed.plane()?.audit_dir();
     audit::flush(bed, namespace, &dir).await?;
     wait::until("the audit log holds all objects as they are", COMPLETE_DEADLINE, || async {

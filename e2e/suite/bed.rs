@@ -105,11 +105,11 @@ fn the_kinds_are_accepted_without_a_warning() {
             &["apply", "--warnings-as-errors", "-f"][..],
             &["apply", "--server-side", "--warnings-as-errors", "-f"],
         ] {
-            ok(kubectl.run(&["delete", "-f", &dir, "--ignore-not-found", "--timeout=30s"]).await);
+            ok(kubectl.run(&["delete", "-f", &dir, "--ignore-not-found", "--timeout=120s"]).await);
             let said = ok(kubectl.try_run(&[way, &[&dir]].concat(), "").await);
             assert!(said.ok && said.stderr.is_empty(), "{way:?}: {}", said.stderr);
             ok(kubectl
-                .run(&["wait", "--for=condition=Established", "--timeout=30s", "-f", &dir])
+                .run(&["wait", "--for=condition=Established", "--timeout=120s", "-f", &dir])
                 .await);
         }
     });
