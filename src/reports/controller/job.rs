@@ -27,6 +27,7 @@ use crate::{
     runs::{
         Note,
         hands::{self, AttemptOf, Hands},
+        open_attempt,
     },
 };
 
@@ -125,7 +126,7 @@ impl Controller {
         self.deps.recovery.rested(report);
         let sealed = report.fence() == Some(&snapshot.fence);
         let over = is_terminal(report);
-        let open = attempts(report).last().is_some_and(|attempt| !queue::is_closed(attempt));
+        let open = open_attempt(attempts(report)).is_some();
         let unresolved =
             report.status.as_ref().and_then(|status| status.state) == Some(ReportState::Unresolved);
         let asked = match &snapshot.answer {
@@ -212,26 +213,27 @@ impl Controller {
             }
         };
         let queue_run = found.spec.run_template.clone();
-        let Ok(sealed) = Sealed::of(permit, found.as_ref().clone()) else {
+        if !queue::is_sealed(&found, &permit.term().fence()) {
             // Nobody may start by what an earlier term has written; the queue is sealed first.
             self.queue.add(Key::Queue(of));
             return Ok(Observed { queue_run, ..nothing(Standing::Undecided) });
-        };
-        let uid = report.metadata.uid.as_deref().unwrap_or_default();
-        if let Some(entry) = queue::entry(&found, uid) {
-            let standing = Standing::Admitted { attempt: entry.attempt };
-            return Ok(Observed { standing, queue: Some(sealed), queue_run, place: None });
         }
-        self.expect_starts(&of, &found, self.deps.wall.now());
-        let (standing, place) = self.waits(key, &of, &found, report);
-        Ok(Observed { standing, queue: Some(sealed), queue_run, place })
+        let uid = report.metadata.uid.as_deref().unwrap_or_default();
+        let Some(entry) = queue::entry(&found, uid) else {
+            let (standing, place) = self.waits(key, &of, &found, report);
+            return Ok(Observed { standing, queue: None, queue_run, place });
+        };
+        let standing = Standing::Admitted { attempt: entry.attempt };
+        // Copied only here: the ledger is large, and most jobs wait.
+        let queue = Sealed::of(permit, found.as_ref().clone()).ok();
+        Ok(Observed { standing, queue, queue_run, place: None })
     }
 
     /// Seals a job that holds a slot and has nothing committed, so that no earlier term commits
     /// anything any more: its schedule will not say how it stands, and its queue waits for that.
     async fn seal_slot_holder(&self, report: &ReportJob, permit: &Permit) -> Result<(), PassError> {
         let uid = report.metadata.uid.as_deref().unwrap_or_default();
-        let idle = attempts(report).last().is_none_or(queue::is_closed);
+        let idle = open_attempt(attempts(report)).is_none();
         let holds = {
             let state = self.state.lock();
             state.books.get(&queue_key(report)).is_some_and(|book| book.holds_slot(uid))
@@ -269,8 +271,7 @@ impl Controller {
             let (reason, message) = (job::UNSATISFIABLE, why.to_owned());
             return (Standing::Rejected { reason, message, retry_after: None }, None);
         }
-        let ledger = found.status.as_ref().and_then(|status| status.ledger.as_ref());
-        let books = Books::open(ledger.unwrap_or(&Ledger::new()));
+        let books = Books::open(queue::ledger(found).unwrap_or(&Ledger::new()));
         let rules = spec::rules(&found.spec, paused, now);
         let why = admission::explain(&books, book.waiting(), &rules, &key.name);
         let (reason, message) = words(why);

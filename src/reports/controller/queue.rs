@@ -17,7 +17,7 @@ use crate::{
         facts::is_terminal,
         job,
         ledger::Books,
-        queue::{self, Plan, Snapshot, Standing, spec, standing},
+        queue::{self, Plan, Snapshot, Standing, entries, spec, standing},
     },
 };
 
@@ -135,11 +135,7 @@ impl Controller {
             return None; // its own pass rejects it
         }
         let template = queue.spec.run_template.as_ref();
-        let sealed = found.status.as_ref().and_then(|status| status.run.clone());
-        let run = match sealed {
-            Some(run) => run,
-            None => job::wanted_run(found, template).ok()?,
-        };
+        let run = job::run_in_force(found, template).ok()?;
         Some(RunRef {
             run_key: job::work(found, template).attempts.key(attempt),
             action_class: run.report_class(),
@@ -291,10 +287,8 @@ impl Controller {
 
     /// When waiting jobs are likely to start, computed once in a while. Those to whom it makes a
     /// difference are told.
-    pub(super) fn expect_starts(&self, key: &ObjectKey, queue: &Arc<ReportQueue>, now: Timestamp) {
-        let Some(ledger) = queue.status.as_ref().and_then(|status| status.ledger.as_ref()) else {
-            return;
-        };
+    fn expect_starts(&self, key: &ObjectKey, queue: &ReportQueue, now: Timestamp) {
+        let Some(ledger) = queue::ledger(queue) else { return };
         let mut state = self.state.lock();
         let Some(term) = state.terms.get_mut(key) else { return };
         if term.expected.is_some_and(|at| now.duration_since(at) < EXPECT_INTERVAL) {
@@ -318,10 +312,4 @@ impl Controller {
             }
         }
     }
-}
-
-/// The entries of a queue.
-pub(super) fn entries(queue: &ReportQueue) -> &[LedgerEntry] {
-    let ledger = queue.status.as_ref().and_then(|status| status.ledger.as_ref());
-    ledger.map(|ledger| ledger.entries.as_slice()).unwrap_or_default()
 }

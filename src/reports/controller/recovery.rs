@@ -14,7 +14,10 @@ use crate::{
     providers::Orphans,
     reconcile::{Departures, PassError},
     recovery::{Found, Item, classify},
-    reports::facts::{attempts, class, is_terminal},
+    reports::{
+        facts::{attempts, class, is_terminal},
+        queue::entries,
+    },
     runs::hands,
     schedules::needs_takeover,
 };
@@ -70,12 +73,11 @@ impl Controller {
     /// Jobs that hold a slot and are not there any more.
     fn gone(&self, queue: &ReportQueue) -> Vec<Item> {
         let namespace = queue.namespace().unwrap_or_default();
-        let ledger = queue.status.as_ref().and_then(|status| status.ledger.as_ref());
         let is_gone = |entry: &&LedgerEntry| {
             let there = self.jobs.get(&ObjectKey::new(&namespace, &entry.job));
             there.is_none_or(|there| there.metadata.uid.as_ref() != Some(&entry.uid))
         };
-        let gone = ledger.into_iter().flat_map(|ledger| &ledger.entries).filter(is_gone);
+        let gone = entries(queue).iter().filter(is_gone);
         gone.map(|entry| Item {
             namespace: namespace.clone(),
             kind: KIND,

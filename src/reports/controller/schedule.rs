@@ -11,7 +11,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Controller, Key, State, queue::entries, queue_key};
+use super::{Controller, Key, State, queue_key};
 use crate::{
     api::{ReportJob, ReportSchedule},
     authority::{Fenced as _, Permit},
@@ -22,7 +22,7 @@ use crate::{
         facts::{attempts, is_terminal},
         job::{self, NoRun},
         limits,
-        queue::{spec, waiting_job},
+        queue::{entries, spec, waiting_job},
         rules::Rules,
         schedule::started,
     },

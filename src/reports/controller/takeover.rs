@@ -13,18 +13,18 @@ use kube::ResourceExt as _;
 use super::Controller;
 use crate::{
     api::{
-        ANNOTATION_RUN_KEY, ActionClass, Attempt, LABEL_PARENT_UID, LABEL_QUEUE, LABEL_TENANT,
-        LedgerEntry, ReportJob, ReportQueue, Time,
+        ANNOTATION_RUN_KEY, ActionClass, LABEL_PARENT_UID, LABEL_QUEUE, LABEL_TENANT, LedgerEntry,
+        ReportJob, ReportQueue, Time,
     },
     authority::{Permit, Sealed},
     cluster::ObjectKey,
     providers::job::digest::JobDigest,
     reconcile::PassError,
     reports::{
-        facts::{is_terminal, report_of_attempt},
+        facts::{attempts, is_terminal, report_of_attempt},
         job,
-        queue::is_closed,
     },
+    runs::open_attempt,
 };
 
 impl Controller {
@@ -104,15 +104,8 @@ impl Controller {
 
 /// The entry of a job whose newest attempt is committed and not over.
 fn open_entry(report: &ReportJob, queue: &ReportQueue, now: Time) -> Option<LedgerEntry> {
-    let attempt: &Attempt = report.status.as_ref()?.attempts.last()?;
-    if is_closed(attempt) {
-        return None;
-    }
-    let status_run = report.status.as_ref().and_then(|status| status.run.clone());
-    let run = match status_run {
-        Some(run) => run,
-        None => job::wanted_run(report, queue.spec.run_template.as_ref()).ok()?,
-    };
+    let attempt = open_attempt(attempts(report))?;
+    let run = job::run_in_force(report, queue.spec.run_template.as_ref()).ok()?;
     Some(LedgerEntry {
         job: report.name_any(),
         uid: report.uid()?,

@@ -1,6 +1,6 @@
 //! Which change of which object makes which key due.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::ResourceExt as _;
@@ -19,7 +19,10 @@ use crate::{
     identity::occurrence_name,
     providers::job::digest::JobDigest,
     reconcile::{Departures, Deps, RunListener, Watching, follow, job_of_pod},
-    reports::facts::{is_terminal, report_of_attempt},
+    reports::{
+        facts::{is_terminal, report_of_attempt},
+        queue::entries,
+    },
     telemetry::{EventQueue, Metrics},
 };
 
@@ -103,16 +106,13 @@ impl Wiring {
 
 fn queue_changed(queue: &Queue<Key>, change: &Change<'_, ReportQueue>) {
     queue.add(Key::Queue(change.key.clone()));
-    let entries = |of: Option<&ReportQueue>| -> Vec<LedgerEntry> {
-        let ledger = of.and_then(|of| of.status.as_ref()?.ledger.as_ref());
-        ledger.map(|ledger| ledger.entries.clone()).unwrap_or_default()
-    };
-    let old = entries(change.old);
+    let of = |entry: &'_ LedgerEntry| (entry.uid.clone(), entry.attempt);
+    let old: BTreeSet<_> = change.old.map(entries).unwrap_or_default().iter().map(of).collect();
     // An entry is what lets a job start. Whoever wrote it may not have learnt that it was written,
     // so what counts is that it is there.
-    for entry in entries(change.new) {
-        if !old.iter().any(|known| (&known.uid, known.attempt) == (&entry.uid, entry.attempt)) {
-            queue.add(Key::Job(ObjectKey::new(&change.key.namespace, entry.job)));
+    for entry in change.new.map(entries).unwrap_or_default() {
+        if !old.contains(&of(entry)) {
+            queue.add(Key::Job(ObjectKey::new(&change.key.namespace, &entry.job)));
         }
     }
 }

@@ -112,6 +112,14 @@ pub fn wanted_run(job: &ReportJob, queue_run: Option<&RunSpec>) -> Result<RunSpe
     Ok(run)
 }
 
+/// What a job runs: as it was taken, else as it would be taken now.
+pub fn run_in_force(job: &ReportJob, queue_run: Option<&RunSpec>) -> Result<RunSpec, NoRun> {
+    match job.status.as_ref().and_then(|status| status.run.as_ref()) {
+        Some(taken) => Ok(taken.clone()),
+        None => wanted_run(job, queue_run),
+    }
+}
+
 /// Hex SHA-256 of the canonical JSON of `{parameters, run}`, as the job and its queue say them now.
 /// Both keys are always there: no parameters are an empty object, no run is null.
 pub fn content_hash(job: &ReportJob, queue_run: Option<&RunSpec>) -> String {

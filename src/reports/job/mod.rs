@@ -28,7 +28,7 @@ mod life;
 pub mod states;
 
 pub use late::{Late, may_deliver_late};
-pub use life::{NoRun, ReportPhase, content_hash, wanted_run, work, work_id};
+pub use life::{NoRun, ReportPhase, content_hash, run_in_force, wanted_run, work, work_id};
 
 use life::New;
 

@@ -11,16 +11,16 @@ use std::{
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
-use super::standing::is_closed;
 use crate::{
     api::{LedgerEntry, ReportJob, ReportState},
     reports::{
         drain::Start,
+        facts::attempts,
         job::queue_deadline,
         limits::{Refusal, Verdicts},
         waiting::{Kept, Waiting, WaitingJob},
     },
-    runs::RETRY_REQUESTED,
+    runs::{RETRY_REQUESTED, open_attempt},
 };
 
 /// Most jobs that are answered in one pass. The next pass goes on; without a bound one pass over a
@@ -225,9 +225,9 @@ pub fn waiting_job(job: &ReportJob) -> Option<WaitingJob> {
     if !matches!(state, None | Some(ReportState::Queued)) {
         return None;
     }
-    let attempts = status.map(|status| status.attempts.as_slice()).unwrap_or_default();
+    let attempts = attempts(job);
     let last = attempts.last();
-    if last.is_some_and(|attempt| !is_closed(attempt)) {
+    if open_attempt(attempts).is_some() {
         return None;
     }
     let asked_for = last.is_some_and(|a| a.reason.as_deref() == Some(RETRY_REQUESTED));

@@ -36,7 +36,7 @@ mod standing;
 mod tests;
 
 pub use book::{Answer, Book, Newcomer, waiting_job};
-pub use standing::{Standing, is_closed, standing};
+pub use standing::{Standing, standing};
 
 /// Counts and estimates that nothing decides by are written again after this time at the earliest,
 /// so that they cost no write for every job.
@@ -90,7 +90,17 @@ pub struct Plan {
 
 /// Whether the queue must be taken over before anything is decided: it has no ledger.
 pub fn needs_takeover(queue: &ReportQueue) -> bool {
-    queue.status.as_ref().is_none_or(|status| status.ledger.is_none())
+    ledger(queue).is_none()
+}
+
+/// The ledger of a queue, if it has one.
+pub fn ledger(queue: &ReportQueue) -> Option<&Ledger> {
+    queue.status.as_ref()?.ledger.as_ref()
+}
+
+/// The entries of a queue.
+pub fn entries(queue: &ReportQueue) -> &[LedgerEntry] {
+    ledger(queue).map(|ledger| ledger.entries.as_slice()).unwrap_or_default()
 }
 
 /// Whether this term has sealed the queue.
@@ -100,8 +110,7 @@ pub fn is_sealed(queue: &ReportQueue, fence: &Fence) -> bool {
 
 /// The entry that lets this attempt start, if the queue has one in this term.
 pub fn entry<'a>(queue: &'a ReportQueue, uid: &str) -> Option<&'a LedgerEntry> {
-    let ledger = queue.status.as_ref()?.ledger.as_ref()?;
-    ledger.entries.iter().filter(|entry| entry.uid == uid).max_by_key(|entry| entry.attempt)
+    entries(queue).iter().filter(|entry| entry.uid == uid).max_by_key(|entry| entry.attempt)
 }
 
 /// Answers new jobs, oldest first. To be done after settling: what is over is a free slot and so a
@@ -182,8 +191,7 @@ struct Settled {
 
 /// `None` if the queue has no ledger and was not taken over.
 fn settled(snapshot: &Snapshot, rules: &Rules) -> Option<Settled> {
-    let stored = snapshot.queue.status.as_ref().and_then(|status| status.ledger.as_ref());
-    let ledger = match (stored, &snapshot.taken_over) {
+    let ledger = match (ledger(&snapshot.queue), &snapshot.taken_over) {
         (Some(ledger), _) => ledger.clone(),
         (None, Some(found)) => rebuild(rules, found),
         (None, None) => return None,

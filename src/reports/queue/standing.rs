@@ -6,7 +6,10 @@
 
 use jiff::SignedDuration;
 
-use crate::api::{Attempt, AttemptOutcome, LedgerEntry, ReportJob, ReportState};
+use crate::{
+    api::{Attempt, LedgerEntry, ReportJob},
+    reports::job::attempt_is_over,
+};
 
 /// How the job of an entry stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,18 +32,12 @@ pub fn standing(entry: &LedgerEntry, job: Option<&ReportJob>) -> Standing {
     });
     let Some(job) = job else { return Standing::Gone };
     let Some(status) = &job.status else { return Standing::Open };
-    let attempt = status.attempts.iter().find(|attempt| attempt.number == entry.attempt);
-    match attempt {
-        Some(attempt) if is_closed(attempt) => Standing::Over { took: took(attempt) },
-        // It ended before anything of this attempt was committed: nothing ran.
-        None if status.state.is_some_and(ReportState::is_terminal) => Standing::Over { took: 0 },
-        _ => Standing::Open,
+    if !attempt_is_over(status, entry.attempt) {
+        return Standing::Open;
     }
-}
-
-/// Whether the attempt is over for good.
-pub fn is_closed(attempt: &Attempt) -> bool {
-    !matches!(attempt.outcome, None | Some(AttemptOutcome::Unknown))
+    let attempt = status.attempts.iter().find(|attempt| attempt.number == entry.attempt);
+    // Without it, it ended before anything of this attempt was committed: nothing ran.
+    Standing::Over { took: attempt.map_or(0, took) }
 }
 
 /// Slot-milliseconds from the start of an attempt, or from its commit if it never started, to its end.
