@@ -170,6 +170,18 @@ pub struct TracePaused {
     pub reason: String,
 }
 
+impl TracePaused {
+    /// A schedule, written `<namespace>/<name>`.
+    pub fn schedule(schedule: &str, reason: &str) -> Self {
+        Self { schedule: Some(schedule.to_owned()), queue: None, reason: reason.to_owned() }
+    }
+
+    /// A queue, written `<namespace>/<name>`.
+    pub fn queue(queue: &str, reason: &str) -> Self {
+        Self { schedule: None, queue: Some(queue.to_owned()), reason: reason.to_owned() }
+    }
+}
+
 /// What was found. Written once, by the term it is about, when every item is accounted for; never changed again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]

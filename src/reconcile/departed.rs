@@ -8,12 +8,18 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::Deps;
 use crate::{
     api::ActionClass,
     authority::Permit,
+    cluster::ObjectKey,
     providers::{Committed, Orphan, Orphans, ProviderError},
 };
+
+/// How often it is looked again at runs whose parent is over or gone.
+const INTERVAL: SignedDuration = SignedDuration::from_secs(5);
 
 /// Deleted parents whose runs are not known to be over. One that is forgotten frees its place by what
 /// the API server still shows, or by a person's word.
@@ -30,6 +36,15 @@ struct Departed {
 #[derive(Debug, Default)]
 pub struct Departures(Mutex<BTreeMap<String, Departed>>);
 
+/// How it stands with the runs of a parent that is over or gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Followed {
+    /// They are over, all of them, proven.
+    Over,
+    /// Not yet, or nobody can tell; when to look again.
+    Again(Option<Timestamp>),
+}
+
 impl Departures {
     /// Remembers the last version of a parent that goes.
     pub fn remember(&self, uid: &str, class: ActionClass, attempts: Vec<Committed>) {
@@ -38,6 +53,28 @@ impl Departures {
             departed.pop_first();
         }
         departed.insert(uid.to_owned(), Departed { class, attempts });
+    }
+
+    /// Stops what runs for a parent that is over or gone, until it is proven over.
+    pub async fn follow(
+        &self,
+        deps: &Deps,
+        permit: &Permit,
+        parent: &ObjectKey,
+        uid: &str,
+    ) -> Followed {
+        let again = Followed::Again(deps.wall.now().checked_add(INTERVAL).ok());
+        match self.stop(deps, permit, &parent.namespace, uid, None).await {
+            Ok(Orphans::Over) => Followed::Over,
+            Ok(Orphans::NotYet { message }) => {
+                tracing::debug!(%parent, uid, message, "runs of a parent that is over or gone are being stopped");
+                again
+            }
+            Err(error) => {
+                tracing::debug!(%parent, uid, %error, "runs of a parent that is over or gone cannot be stopped yet");
+                again
+            }
+        }
     }
 
     /// Stops what runs for a parent that is gone, going or over. `class`: what its claim or entry

@@ -5,7 +5,7 @@ mod departed;
 mod report;
 mod watching;
 
-pub use departed::Departures;
+pub use departed::{Departures, Followed};
 pub use report::publish;
 pub use watching::{RunCaches, RunListener, Watching, follow, job_of_pod};
 
@@ -19,9 +19,9 @@ use tokio::{
 };
 
 use crate::{
-    api::Fence,
-    authority::{Foreign, Gate, NotLeading, Permit, Quarantine},
-    cluster::{ApiError, FencedWriter, ObjectKey, Reader, WriteError},
+    api::{Attempt, Fence},
+    authority::{Fenced, Foreign, Gate, NotLeading, Permit, Quarantine},
+    cluster::{ApiError, Cache, FencedWriter, Object, ObjectKey, Reader, WriteError},
     providers::Providers,
     recovery::Recovery,
     retry::{self, ObjectBackoff},
@@ -203,6 +203,64 @@ impl Deps {
     fn instant(&self, at: Timestamp) -> Instant {
         let wait = Duration::try_from(at.duration_since(self.wall.now()));
         Instant::now() + wait.ok().filter(|wait| !wait.is_zero()).unwrap_or(AFTER_CONFLICT)
+    }
+
+    /// Writes a status and puts what is stored into its cache. After a refusal what is there now
+    /// decides, not what the cache remembers.
+    pub async fn write_status<K: Object + Fenced>(
+        &self,
+        permit: &Permit,
+        cache: &Cache<K>,
+        read: &K,
+        next: K,
+    ) -> Result<K, PassError> {
+        match self.writer.write_status(permit, read, next).await {
+            Ok(sealed) => {
+                let stored = sealed.into_inner();
+                cache.observe(stored.clone());
+                Ok(stored)
+            }
+            Err(error) => {
+                if let Ok(Some(live)) = self.reader.get::<K>(&ObjectKey::of(read.meta())).await {
+                    cache.observe(live);
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The end of these attempts' parent is recorded. Whether something still acts for it.
+    pub fn ended_with(&self, uid: &str, attempts: &[Attempt]) -> bool {
+        for handle in attempts.iter().filter_map(|attempt| attempt.handle.as_ref()) {
+            self.providers.forget(handle);
+        }
+        self.providers.acts_for(uid)
+    }
+
+    /// An attempt of an object was released; `due` is the moment its first one is late against.
+    pub fn released(
+        &self,
+        kind: &'static str,
+        object: &ObjectMeta,
+        attempt: i32,
+        due: Option<Timestamp>,
+    ) {
+        if let (Some(due), 1) = (due, attempt) {
+            let late = self.wall.now().duration_since(due);
+            self.metrics.released(Duration::try_from(late).unwrap_or(Duration::ZERO));
+        }
+        let note = Note::normal("Released", format!("attempt {attempt} was released"));
+        self.note(kind, &ObjectKey::of(object), object.uid.as_deref(), &[note]);
+    }
+
+    /// The objects of a cache that are left alone in this term, and why.
+    pub fn left_alone<K: Object>(&self, cache: &Cache<K>) -> Vec<(ObjectKey, &'static str)> {
+        let foreign = cache.all().into_iter().filter_map(|object| {
+            let foreign = self.quarantine.contains(object.meta().uid.as_deref()?);
+            foreign.then(|| (ObjectKey::of(object.meta()), "ForeignFence"))
+        });
+        let unreadable = cache.unreadable().into_iter().map(|(key, _)| (key, "Unreadable"));
+        foreign.chain(unreadable).collect()
     }
 
     /// Whether an object, as read, may be written in this term. A newer fence than this term's means

@@ -283,11 +283,7 @@ mod tests {
         let items = (0..200).rev().map(|n| (item(&format!("n{n:03}")), open()));
         let mut tally = Tally::of(items);
         tally.give_up();
-        let pause = |n| TracePaused {
-            schedule: Some(format!("docs/s{n}")),
-            queue: None,
-            reason: "R".into(),
-        };
+        let pause = |n| TracePaused::schedule(&format!("docs/s{n}"), "R");
         let status = tally.status(&timing(), (0..200).map(pause).collect());
         assert_eq!(status.uncertain, Some(200));
         assert_eq!((status.items.len(), status.paused.len()), (MAX_TRACE_ITEMS, MAX_TRACE_PAUSED));

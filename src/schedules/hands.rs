@@ -301,13 +301,7 @@ where
         if let Some(status) = plan.status {
             let mut next = snapshot.schedule.clone();
             next.set_status(status);
-            match self.deps.writer.write_status(permit, &snapshot.schedule, next).await {
-                Ok(sealed) => self.schedules.observe(sealed.into_inner()),
-                Err(error) => {
-                    self.refresh(key).await;
-                    return Err(error.into());
-                }
-            }
+            self.deps.write_status(permit, self.schedules, &snapshot.schedule, next).await?;
             self.deps.note(kind_of::<S>(), key, uid, &plan.notes);
             self.look_at_open_work(key);
         }
@@ -315,13 +309,6 @@ where
             prune(self.deps, record, "removed by the retention of its schedule", permit).await?;
         }
         Ok(plan.wake_at)
-    }
-
-    /// After a refused write: what is there now decides, not what the cache remembers.
-    async fn refresh(&self, key: &ObjectKey) {
-        if let Ok(Some(live)) = self.deps.reader.get::<S>(key).await {
-            self.schedules.observe(live);
-        }
     }
 
     /// The work of a schedule that is not over gets another look.
@@ -350,7 +337,7 @@ where
 }
 
 /// The work as this term owns it.
-async fn seal<W>(deps: &Deps, work: W, permit: &Permit) -> Result<Sealed<W>, PassError>
+pub async fn seal<W>(deps: &Deps, work: W, permit: &Permit) -> Result<Sealed<W>, PassError>
 where
     W: Work + Object + Fenced,
 {

@@ -37,6 +37,7 @@ pub mod retention;
 mod standing;
 mod words;
 
+pub use claims::gone;
 pub(crate) use kind::timing;
 pub use kind::{Kind, RunOf, Timing, Work};
 pub use standing::{Standing, not_before, standing};

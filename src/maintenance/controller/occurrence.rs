@@ -1,6 +1,6 @@
 //! One pass over an occurrence.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
@@ -19,7 +19,7 @@ use crate::{
     providers::{Committed, RunRequest},
     reconcile::{MAX_ROUNDS, PassError},
     runs::hands::{self, AttemptOf, Hands},
-    schedules::hands::prune,
+    schedules::{Work, hands::prune},
 };
 
 /// When a record is looked at again that is old by a clock that is not trusted.
@@ -178,7 +178,7 @@ impl Controller {
     ) -> Result<(), PassError> {
         match step {
             Step::Wait => {}
-            Step::Write(status) => self.write_occurrence(key, *status, snapshot, permit).await?,
+            Step::Write(status) => self.write_occurrence(*status, snapshot, permit).await?,
             Step::Prepare { attempt, run } => {
                 let request = run_request(&snapshot.occurrence, attempt, *run, permit);
                 let hands = self.hands(permit);
@@ -189,7 +189,7 @@ impl Controller {
                 };
                 snapshot.prepared = Some(answer?);
             }
-            Step::Release { attempt } => self.release(key, attempt, snapshot, permit).await?,
+            Step::Release { attempt } => self.release(attempt, snapshot, permit).await?,
             Step::Ask { attempt } => self.ask(key, attempt, snapshot, permit).await?,
             Step::Cancel { attempt, recorded } => {
                 self.cancel(key, attempt, recorded, snapshot, permit).await?;
@@ -204,43 +204,22 @@ impl Controller {
 
     async fn write_occurrence(
         &self,
-        key: &ObjectKey,
         status: MaintenanceOccurrenceStatus,
         snapshot: &mut Snapshot,
         permit: &Permit,
     ) -> Result<(), PassError> {
         let mut next = snapshot.occurrence.clone();
         next.status = Some(status);
-        let written = self.deps.writer.write_status(permit, &snapshot.occurrence, next).await;
-        let sealed = match written {
-            Ok(sealed) => sealed,
-            Err(error) => {
-                self.refresh_occurrence(key).await;
-                return Err(error.into());
-            }
-        };
-        let stored = sealed.into_inner();
+        let read = &snapshot.occurrence;
+        let stored = self.deps.write_status(permit, &self.occurrences, read, next).await?;
         if is_terminal(&stored) {
-            for attempt in stored.status.iter().flat_map(|s| &s.attempts) {
-                if let Some(handle) = &attempt.handle {
-                    self.deps.providers.forget(handle);
-                }
-            }
             let uid = stored.metadata.uid.as_deref().unwrap_or_default();
-            if self.deps.providers.acts_for(uid) {
+            if self.deps.ended_with(uid, Work::attempts(&stored)) {
                 self.queue.add(orphan_key(&stored));
             }
         }
-        self.occurrences.observe(stored.clone());
         snapshot.occurrence = stored;
         Ok(())
-    }
-
-    /// After a refused write: what is there now decides, not what the cache remembers.
-    async fn refresh_occurrence(&self, key: &ObjectKey) {
-        if let Ok(Some(live)) = self.deps.reader.get::<MaintenanceOccurrence>(key).await {
-            self.occurrences.observe(live);
-        }
     }
 
     async fn cancel(
@@ -263,7 +242,6 @@ impl Controller {
 
     async fn release(
         &self,
-        key: &ObjectKey,
         attempt: i32,
         snapshot: &mut Snapshot,
         permit: &Permit,
@@ -274,14 +252,10 @@ impl Controller {
         let handle = committed.handle.unwrap_or_default();
         let answer = self.hands(permit).release(&sealed, &request, &handle).await?;
         if answer.is_ok() {
-            let planned = snapshot.occurrence.spec.schedule_uid.is_some();
-            if planned && attempt == 1 {
-                let intended = snapshot.occurrence.spec.intended_time.timestamp();
-                let late = self.deps.wall.now().duration_since(intended);
-                self.deps.metrics.released(Duration::try_from(late).unwrap_or(Duration::ZERO));
-            }
-            let note = Note::normal("Released", format!("attempt {attempt} was released"));
-            self.deps.note(KIND, key, snapshot.occurrence.metadata.uid.as_deref(), &[note]);
+            let spec = &snapshot.occurrence.spec;
+            // What a person made is late against nothing.
+            let due = spec.schedule_uid.is_some().then(|| spec.intended_time.timestamp());
+            self.deps.released(KIND, &snapshot.occurrence.metadata, attempt, due);
         }
         snapshot.answer = Some(answer);
         Ok(())

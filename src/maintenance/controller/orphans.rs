@@ -3,19 +3,15 @@
 //! Deletion is a cancel. The leader stops the runs itself, by their parent's uid, and does not wait
 //! for the garbage collector. The schedule's claim keeps the place until they are proven over.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::{Controller, Key, occurrence::all_committed};
 use crate::{
     api::{ActionClass, MaintenanceOccurrence, RunSpec},
     cluster::ObjectKey,
     maintenance::schedule::is_terminal,
-    providers::Orphans,
-    reconcile::{Departures, PassError},
+    reconcile::{Departures, Followed, PassError},
 };
-
-/// How often it is looked again.
-const INTERVAL: SignedDuration = SignedDuration::from_secs(5);
 
 /// Length of `-YYYYMMDDHHMM` at the end of an occurrence's name.
 const INSTANT_SUFFIX: usize = 13;
@@ -43,28 +39,14 @@ impl Controller {
         if let Some(parent) = parent.filter(|p| p.metadata.uid.as_deref() == Some(uid)) {
             remember(&self.departures, &parent);
         }
-        let again = self.deps.wall.now().checked_add(INTERVAL).ok();
-        match self.departures.stop(&self.deps, &permit, namespace, uid, None).await {
-            Ok(Orphans::Over) => {
+        match self.departures.follow(&self.deps, &permit, &key, uid).await {
+            Followed::Over => {
                 if let Some(schedule) = schedule_of(name) {
                     self.queue.add(Key::Schedule(ObjectKey::new(namespace, schedule)));
                 }
                 Ok(None)
             }
-            Ok(Orphans::NotYet { message }) => {
-                tracing::debug!(
-                    namespace,
-                    uid,
-                    name,
-                    message,
-                    "runs of a parent that is over or gone are being stopped"
-                );
-                Ok(again)
-            }
-            Err(error) => {
-                tracing::debug!(namespace, uid, name, %error, "runs of a parent that is over or gone cannot be stopped yet");
-                Ok(again)
-            }
+            Followed::Again(at) => Ok(at),
         }
     }
 }

@@ -5,9 +5,9 @@ use kube::ResourceExt as _;
 use super::Controller;
 use crate::{
     api::{MaintenanceOccurrence, MaintenanceSchedule, TracePaused},
-    identity::occurrence_name,
+    cluster::ObjectKey,
     recovery::{Found, Item, classify},
-    schedules::needs_takeover,
+    schedules,
 };
 
 /// Short name of an occurrence's kind.
@@ -31,41 +31,21 @@ impl Controller {
         items
     }
 
-    /// Claimed occurrences that are not there any more. A schedule that starts anew discards its
-    /// claims, so nothing is to be learnt of them.
+    /// Claimed occurrences that are not there any more.
     fn gone(&self, schedule: &MaintenanceSchedule) -> Vec<Item> {
-        if needs_takeover(schedule) {
-            return Vec::new();
-        }
         let namespace = schedule.namespace().unwrap_or_default();
-        let mut gone = Vec::new();
-        for claim in schedule.status.iter().flat_map(|status| &status.claimed) {
-            let name = occurrence_name(&schedule.name_any(), claim.time);
-            let key = crate::cluster::ObjectKey::new(&namespace, &name);
-            let there = self.occurrences.get(&key);
-            if there.is_none_or(|there| there.metadata.uid.as_ref() != Some(&claim.uid)) {
-                let (namespace, uid) = (namespace.clone(), claim.uid.clone());
-                gone.push(Item { namespace, kind: KIND, name, uid });
-            }
-        }
-        gone
+        let uid = |name: &str| {
+            self.occurrences.get(&ObjectKey::new(&namespace, name))?.metadata.uid.clone()
+        };
+        let item = |(name, uid)| Item { namespace: namespace.clone(), kind: KIND, name, uid };
+        schedules::gone(schedule, uid).into_iter().map(item).collect()
     }
 
     /// Schedules of which nothing new is started in this term.
     pub fn paused(&self) -> Vec<TracePaused> {
-        let pause = |schedule: String, reason: &str| TracePaused {
-            schedule: Some(schedule),
-            queue: None,
-            reason: reason.to_owned(),
-        };
-        let quarantined = self.schedules.all().into_iter().filter_map(|schedule| {
-            let uid = schedule.metadata.uid.as_deref()?;
-            let key = crate::cluster::ObjectKey::of(&schedule.metadata);
-            self.deps.quarantine.contains(uid).then(|| pause(key.to_string(), "ForeignFence"))
-        });
-        let unreadable = self.schedules.unreadable().into_iter();
-        let unreadable = unreadable.map(|(key, _)| pause(key.to_string(), "Unreadable"));
-        let mut paused: Vec<TracePaused> = quarantined.chain(unreadable).collect();
+        let alone = self.deps.left_alone(&self.schedules).into_iter();
+        let mut paused: Vec<TracePaused> =
+            alone.map(|(key, why)| TracePaused::schedule(&key.to_string(), why)).collect();
         paused.sort_by(|a, b| a.schedule.cmp(&b.schedule));
         paused
     }

@@ -1,9 +1,6 @@
 //! One pass over a report job.
 
-use std::time::Duration;
-
 use jiff::{SignedDuration, Timestamp};
-use kube::api::PropagationPolicy;
 
 use super::{
     Controller, Key, queue_key,
@@ -29,6 +26,8 @@ use crate::{
         hands::{self, AttemptOf, Hands},
         open_attempt,
     },
+    schedules::hands::{prune, seal},
+    time::IntendedTime,
 };
 
 /// Kind, for reports.
@@ -91,7 +90,7 @@ impl Controller {
             if step == Step::Wait {
                 if self.must_seal(&snapshot) {
                     let status = snapshot.job.status.clone().unwrap_or_default();
-                    self.write_job(key, status, &mut snapshot, &permit).await?;
+                    self.write_job(status, &mut snapshot, &permit).await?;
                     continue;
                 }
                 self.at_rest(&snapshot);
@@ -172,10 +171,7 @@ impl Controller {
         if (self.deps.may_create)().is_err() {
             return Ok(now.checked_add(WRONG_CLOCK_INTERVAL).ok());
         }
-        self.deps.writer.delete(permit, record, PropagationPolicy::Background).await?;
-        let key = ObjectKey::of(&record.metadata);
-        let note = Note::normal("RecordPruned", "removed by the retention of its queue");
-        self.deps.note(KIND, &key, record.metadata.uid.as_deref(), &[note]);
+        prune(&self.deps, record, "removed by the retention of its queue", permit).await?;
         Ok(None)
     }
 
@@ -239,7 +235,7 @@ impl Controller {
             state.books.get(&queue_key(report)).is_some_and(|book| book.holds_slot(uid))
         };
         if idle && holds && report.fence() != Some(&permit.term().fence()) {
-            let sealed = self.seal_job(report.clone(), permit).await?;
+            let sealed = seal(&self.deps, report.clone(), permit).await?;
             self.jobs.observe(sealed.into_inner());
         }
         Ok(())
@@ -295,7 +291,7 @@ impl Controller {
     ) -> Result<(), PassError> {
         match step {
             Step::Wait => {}
-            Step::Write(status) => self.write_job(key, *status, snapshot, permit).await?,
+            Step::Write(status) => self.write_job(*status, snapshot, permit).await?,
             Step::Prepare { attempt, run } => {
                 let request = run_request(snapshot, attempt, *run, permit);
                 // Only the ledger of a queue that this term has sealed lets something begin.
@@ -303,7 +299,7 @@ impl Controller {
                 let answer = self.hands(permit).prepare(queue, &request).await?;
                 snapshot.prepared = Some(answer);
             }
-            Step::Release { attempt } => self.release(key, attempt, snapshot, permit).await?,
+            Step::Release { attempt } => self.release(attempt, snapshot, permit).await?,
             Step::Ask { attempt } => self.ask(key, attempt, snapshot, permit).await?,
             Step::Cancel { attempt, recorded } => {
                 // The wish is recorded in an object of this term: the decision seals it first.
@@ -324,35 +320,19 @@ impl Controller {
 
     async fn write_job(
         &self,
-        key: &ObjectKey,
         status: ReportJobStatus,
         snapshot: &mut Snapshot,
         permit: &Permit,
     ) -> Result<(), PassError> {
         let mut next = snapshot.job.clone();
         next.status = Some(status);
-        let stored = match self.deps.writer.write_status(permit, &snapshot.job, next).await {
-            Ok(sealed) => sealed.into_inner(),
-            Err(error) => {
-                // What is there now decides, not what the cache remembers.
-                if let Ok(Some(live)) = self.deps.reader.get::<ReportJob>(key).await {
-                    self.jobs.observe(live);
-                }
-                return Err(error.into());
-            }
-        };
+        let stored = self.deps.write_status(permit, &self.jobs, &snapshot.job, next).await?;
         if is_terminal(&stored) {
-            for attempt in stored.status.iter().flat_map(|s| &s.attempts) {
-                if let Some(handle) = &attempt.handle {
-                    self.deps.providers.forget(handle);
-                }
-            }
             let uid = stored.metadata.uid.as_deref().unwrap_or_default();
-            if self.deps.providers.acts_for(uid) {
+            if self.deps.ended_with(uid, attempts(&stored)) {
                 self.queue.add(orphan_key(&stored));
             }
         }
-        self.jobs.observe(stored.clone());
         snapshot.job = stored;
         snapshot.place = None;
         Ok(())
@@ -360,7 +340,6 @@ impl Controller {
 
     async fn release(
         &self,
-        key: &ObjectKey,
         attempt: i32,
         snapshot: &mut Snapshot,
         permit: &Permit,
@@ -370,12 +349,8 @@ impl Controller {
         let handle = committed(&snapshot.job).handle.unwrap_or_default();
         let answer = self.hands(permit).release(&sealed, &request, &handle).await?;
         if answer.is_ok() {
-            if let (Some(intended), 1) = (snapshot.job.spec.intended_time, attempt) {
-                let late = self.deps.wall.now().duration_since(intended.timestamp());
-                self.deps.metrics.released(Duration::try_from(late).unwrap_or(Duration::ZERO));
-            }
-            let note = Note::normal("Released", format!("attempt {attempt} was released"));
-            self.deps.note(KIND, key, snapshot.job.metadata.uid.as_deref(), &[note]);
+            let due = snapshot.job.spec.intended_time.map(IntendedTime::timestamp);
+            self.deps.released(KIND, &snapshot.job.metadata, attempt, due);
         }
         snapshot.answer = Some(answer);
         Ok(())

@@ -232,16 +232,7 @@ impl Controller {
         let Some(status) = plan.status else { return Ok(()) };
         let mut next = snapshot.queue.clone();
         next.status = Some(status);
-        let stored = match self.deps.writer.write_status(permit, &snapshot.queue, next).await {
-            Ok(sealed) => sealed.into_inner(),
-            Err(error) => {
-                // What is there now decides, not what the cache remembers.
-                if let Ok(Some(live)) = self.deps.reader.get::<ReportQueue>(key).await {
-                    self.queues.observe(live);
-                }
-                return Err(error.into());
-            }
-        };
+        let stored = self.deps.write_status(permit, &self.queues, &snapshot.queue, next).await?;
         let now = self.deps.wall.now();
         {
             let mut state = self.state.lock();
@@ -254,7 +245,6 @@ impl Controller {
         }
         let sealed_now = !queue::is_sealed(&snapshot.queue, &snapshot.fence);
         self.deps.note(KIND, key, stored.metadata.uid.as_deref(), &plan.notes);
-        self.queues.observe(stored);
         if sealed_now {
             self.look_at_jobs_of(key); // they waited for the seal
         }

@@ -1,32 +1,27 @@
 //! What a new leader finds of reports, as [`crate::recovery`] counts it, and runs whose report is
 //! gone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kube::ResourceExt as _;
 
 use super::{Controller, Key, queue_key};
 use crate::{
-    api::{Claim, LedgerEntry, ReportJob, ReportQueue, ReportSchedule, TracePaused},
+    api::{LedgerEntry, ReportJob, ReportQueue, ReportSchedule, TracePaused},
     cluster::ObjectKey,
-    identity::occurrence_name,
-    providers::Orphans,
-    reconcile::{Departures, PassError},
+    reconcile::{Departures, Followed, PassError},
     recovery::{Found, Item, classify},
     reports::{
         facts::{attempts, class, is_terminal},
         queue::entries,
     },
     runs::hands,
-    schedules::needs_takeover,
+    schedules,
 };
 
 /// Short name of a report job's kind.
 const KIND: &str = "rjob";
-
-/// How often it is looked again at runs whose report is gone.
-const INTERVAL: SignedDuration = SignedDuration::from_secs(5);
 
 impl Controller {
     /// Every report job that was listed, and every ledger entry and claim whose job is gone.
@@ -52,22 +47,13 @@ impl Controller {
         items
     }
 
-    /// Claimed jobs that are not there any more. A schedule that starts anew discards its claims, so
-    /// nothing is to be learnt of them.
+    /// Claimed jobs that are not there any more.
     fn gone_of_schedule(&self, schedule: &ReportSchedule) -> Vec<Item> {
-        if needs_takeover(schedule) {
-            return Vec::new();
-        }
         let namespace = schedule.namespace().unwrap_or_default();
-        let claimed = schedule.status.iter().flat_map(|status| &status.claimed);
-        let item = |claim: &Claim| {
-            let name = occurrence_name(&schedule.name_any(), claim.time);
-            let there = self.jobs.get(&ObjectKey::new(&namespace, &name));
-            let is_there = there.is_some_and(|job| job.metadata.uid.as_ref() == Some(&claim.uid));
-            let (namespace, uid) = (namespace.clone(), claim.uid.clone());
-            (!is_there).then_some(Item { namespace, kind: KIND, name, uid })
-        };
-        claimed.filter_map(item).collect()
+        let uid =
+            |name: &str| self.jobs.get(&ObjectKey::new(&namespace, name))?.metadata.uid.clone();
+        let item = |(name, uid)| Item { namespace: namespace.clone(), kind: KIND, name, uid };
+        schedules::gone(schedule, uid).into_iter().map(item).collect()
     }
 
     /// Jobs that hold a slot and are not there any more.
@@ -89,43 +75,22 @@ impl Controller {
 
     /// Queues of which nothing new is admitted in this term, or not yet, and schedules.
     pub fn paused(&self) -> Vec<TracePaused> {
-        let pause = |queue: String, reason: &str| TracePaused {
-            queue: Some(queue),
-            schedule: None,
-            reason: reason.to_owned(),
-        };
+        let alone: BTreeMap<ObjectKey, &str> =
+            self.deps.left_alone(&self.queues).into_iter().collect();
+        let mut paused: Vec<TracePaused> =
+            alone.iter().map(|(key, why)| TracePaused::queue(&key.to_string(), why)).collect();
         let state = self.state.lock();
-        let mut paused = Vec::new();
-        for queue in self.queues.all() {
-            let key = ObjectKey::of(&queue.metadata);
-            let uid = queue.metadata.uid.as_deref().unwrap_or_default();
-            if self.deps.quarantine.contains(uid) {
-                paused.push(pause(key.to_string(), "ForeignFence"));
-            } else if state.terms.get(&key).is_some_and(|term| !term.unaccounted.is_empty()) {
-                paused.push(pause(key.to_string(), "RecoveryIncomplete"));
+        let open = |key: &ObjectKey| !alone.contains_key(key) && self.queues.get(key).is_some();
+        for (key, term) in state.terms.iter().filter(|(key, _)| open(key)) {
+            if !term.unaccounted.is_empty() {
+                paused.push(TracePaused::queue(&key.to_string(), "RecoveryIncomplete"));
             }
         }
         drop(state);
-        let unreadable = self.queues.unreadable().into_iter();
-        paused.extend(unreadable.map(|(key, _)| pause(key.to_string(), "Unreadable")));
-        paused.extend(self.paused_schedules());
+        let schedules = self.deps.left_alone(&self.schedules).into_iter();
+        paused.extend(schedules.map(|(key, why)| TracePaused::schedule(&key.to_string(), why)));
         paused.sort_by(|a, b| (&a.queue, &a.schedule).cmp(&(&b.queue, &b.schedule)));
         paused
-    }
-
-    /// Schedules of which nothing new is claimed in this term.
-    fn paused_schedules(&self) -> Vec<TracePaused> {
-        let pause = |key: ObjectKey, reason: &str| TracePaused {
-            queue: None,
-            schedule: Some(key.to_string()),
-            reason: reason.to_owned(),
-        };
-        let quarantined = self.schedules.all().into_iter().filter_map(|schedule| {
-            let foreign = self.deps.quarantine.contains(schedule.metadata.uid.as_deref()?);
-            foreign.then(|| pause(ObjectKey::of(&schedule.metadata), "ForeignFence"))
-        });
-        let unreadable = self.schedules.unreadable().into_iter();
-        quarantined.chain(unreadable.map(|(key, _)| pause(key, "Unreadable"))).collect()
     }
 
     pub(super) async fn pass_orphan(
@@ -147,26 +112,12 @@ impl Controller {
             }
             remember(&self.departures, parent);
         }
-        let again = self.deps.wall.now().checked_add(INTERVAL).ok();
-        match self.departures.stop(&self.deps, &permit, namespace, uid, None).await {
-            Ok(Orphans::Over) => {
+        match self.departures.follow(&self.deps, &permit, &key, uid).await {
+            Followed::Over => {
                 self.queue.add(Key::Queue(ObjectKey::new(namespace, queue)));
                 Ok(None)
             }
-            Ok(Orphans::NotYet { message }) => {
-                tracing::debug!(
-                    namespace,
-                    uid,
-                    name,
-                    message,
-                    "runs of a report that is over or gone are being stopped"
-                );
-                Ok(again)
-            }
-            Err(error) => {
-                tracing::debug!(namespace, uid, name, %error, "runs of a report that is over or gone cannot be stopped yet");
-                Ok(again)
-            }
+            Followed::Again(at) => Ok(at),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::{
         ANNOTATION_RUN_KEY, ActionClass, LABEL_PARENT_UID, LABEL_QUEUE, LABEL_TENANT, LedgerEntry,
         ReportJob, ReportQueue, Time,
     },
-    authority::{Permit, Sealed},
+    authority::Permit,
     cluster::ObjectKey,
     providers::job::digest::JobDigest,
     reconcile::PassError,
@@ -25,6 +25,7 @@ use crate::{
         job,
     },
     runs::open_attempt,
+    schedules::hands::seal,
 };
 
 impl Controller {
@@ -54,7 +55,7 @@ impl Controller {
             if is_terminal(&report) {
                 continue;
             }
-            let sealed = self.seal_job(report, permit).await?.into_inner();
+            let sealed = seal(&self.deps, report, permit).await?.into_inner();
             found.extend(open_entry(&sealed, queue, now));
             self.jobs.observe(sealed);
         }
@@ -64,20 +65,6 @@ impl Controller {
             term.unaccounted = found.iter().map(|entry| entry.uid.clone()).collect();
         }
         Ok(found)
-    }
-
-    pub(super) async fn seal_job(
-        &self,
-        report: ReportJob,
-        permit: &Permit,
-    ) -> Result<Sealed<ReportJob>, PassError> {
-        let report = match Sealed::of(permit, report) {
-            Ok(sealed) => return Ok(sealed),
-            Err(report) => report,
-        };
-        let mut next = report.clone();
-        next.status.get_or_insert_default();
-        Ok(self.deps.writer.write_status(permit, &report, next).await?)
     }
 
     /// Entries of unfinished Jobs of this queue whose report is gone.
