@@ -11,8 +11,9 @@ use tokio::{io::AsyncWriteExt as _, process::Command};
 
 use super::error::{BedError, Context as _, Result};
 
-/// No call of these programs takes longer on a cluster that answers.
-const CALL_DEADLINE: Duration = Duration::from_secs(60);
+/// No call of these programs takes longer on a cluster that answers: longer than any `--timeout` that
+/// a scenario gives one.
+const CALL_DEADLINE: Duration = Duration::from_secs(150);
 
 /// What a program said.
 #[derive(Clone, Debug)]

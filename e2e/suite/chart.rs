@@ -1,6 +1,9 @@
 //! The chart: what it renders, and what its admission policies refuse.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use kube::api::PostParams;
 use punctual::identity::occurrence_name;
@@ -164,8 +167,11 @@ fn the_run_of_a_report_is_immutable_with_its_template() {
         let mut job = report_job("acme-1", "reports", "acme");
         job["spec"]["run"] = json!({"job": {"template": template("busybox")}});
         s.apply(&job.to_string()).await;
-        let edit = json!({"spec": {"run": {"job": {"template": template("alpine")}}}});
+        // Each time another one: what was accepted before the policy counted is no change any more.
+        let images = AtomicUsize::new(0);
         let refused = ok(wait::until("the policy counts", SOON, async || {
+            let image = format!("alpine:{}", images.fetch_add(1, Ordering::Relaxed));
+            let edit = json!({"spec": {"run": {"job": {"template": template(&image)}}}});
             match try_patch(s, "rjob", "acme-1", &edit).await {
                 Ok(()) => Err(BedError("it was accepted".to_owned())),
                 Err(said) => Ok(said),
