@@ -17,6 +17,7 @@ mod parity;
 mod people;
 mod proxy;
 mod replicas;
+mod report_schedules;
 mod reports;
 mod schedules;
 mod steps;

@@ -105,7 +105,8 @@ fn lay_over(base: &mut Value, more: &Value) {
 pub(super) async fn apply_back_dated(s: &Scenario, manifest: &Value, since: IntendedTime) {
     s.apply(&manifest.to_string()).await;
     let name = text(manifest, "/metadata/name");
-    let stored = s.get("msched", name).await.expect("it was applied");
+    let kind = if text(manifest, "/kind") == "ReportSchedule" { "rsched" } else { "msched" };
+    let stored = s.get(kind, name).await.expect("it was applied");
     let spec = &stored["spec"];
     let status = json!({"status": {
         "lastScheduleTime": since.to_string(),
@@ -115,7 +116,7 @@ pub(super) async fn apply_back_dated(s: &Scenario, manifest: &Value, since: Inte
             "timeZone": spec["timeZone"], "dstPolicy": spec["dstPolicy"],
         },
     }});
-    patch_status(s, "msched", name, &status).await;
+    patch_status(s, kind, name, &status).await;
 }
 
 /// `kubectl patch --subresource=status`.

@@ -26,6 +26,7 @@ pub(crate) mod rules;
 mod run;
 mod schedule;
 mod schema;
+mod template;
 #[cfg(test)]
 mod tests;
 
@@ -69,6 +70,7 @@ pub use schedule::{
     MaintenanceScheduleSpec, MaintenanceScheduleStatus, MissedRuns, Observed, Retention,
     ScheduleState, Spread,
 };
+pub use template::{Template, Templates};
 
 /// API group of every kind of Punctual.
 pub const GROUP: &str = "punctual.dev";

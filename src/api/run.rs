@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     occurrence::ResultValue,
     rules::{ONE_PROVIDER_MESSAGE, ONE_PROVIDER_RULE, PARAMETERS_MESSAGE, PARAMETERS_RULE},
+    template::{Template, Templates},
 };
 
 /// Most parameters a run may have.
@@ -74,6 +75,13 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
+    /// Lets its template share memory with an equal one.
+    pub fn share(&mut self, templates: &Templates) {
+        if let Some(job) = &mut self.job {
+            templates.share(&mut job.template);
+        }
+    }
+
     /// Seconds from release to the first start, if the spec names none.
     pub const DEFAULT_START_TIMEOUT_SECONDS: i32 = 600;
 
@@ -111,7 +119,7 @@ pub struct JobRun {
     /// environment variables PUNCTUAL_RUN_KEY, PUNCTUAL_REQUEST_ID, PUNCTUAL_ATTEMPT, PUNCTUAL_INTENDED_TIME,
     /// PUNCTUAL_EPOCH and PUNCTUAL_PARAMETERS, and may report a result as JSON in its termination message.
     #[schemars(schema_with = "raw_object")]
-    pub template: serde_json::Value,
+    pub template: Template,
 }
 
 fn parameters(generator: &mut SchemaGenerator) -> Schema {

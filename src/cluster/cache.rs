@@ -83,6 +83,7 @@ impl<K, F: Fn(&Change<'_, K>) + Send + Sync> Listener<K> for F {
 }
 
 type IndexFn<K> = Box<dyn Fn(&K) -> Option<String> + Send + Sync>;
+type PrepareFn<K> = Box<dyn Fn(&mut K) + Send + Sync>;
 
 /// A watch cache; clones share it.
 pub struct Cache<K> {
@@ -97,6 +98,7 @@ impl<K> Clone for Cache<K> {
 
 struct Inner<K> {
     state: Mutex<State<K>>,
+    prepare: PrepareFn<K>,
     index: IndexFn<K>,
     listener: Box<dyn Listener<K>>,
     ready: watch::Sender<bool>,
@@ -146,6 +148,16 @@ impl<K: Object> Cache<K> {
         index: impl Fn(&K) -> Option<String> + Send + Sync + 'static,
         listener: impl Listener<K> + 'static,
     ) -> Self {
+        Self::preparing(|_| {}, index, listener)
+    }
+
+    /// The same, with what is done to an object before it is kept: it may make it smaller, and must
+    /// not change what it says.
+    pub fn preparing(
+        prepare: impl Fn(&mut K) + Send + Sync + 'static,
+        index: impl Fn(&K) -> Option<String> + Send + Sync + 'static,
+        listener: impl Listener<K> + 'static,
+    ) -> Self {
         let state = State {
             entries: BTreeMap::new(),
             index: BTreeMap::new(),
@@ -157,6 +169,7 @@ impl<K: Object> Cache<K> {
         Self {
             inner: Arc::new(Inner {
                 state: Mutex::new(state),
+                prepare: Box::new(prepare),
                 index: Box::new(index),
                 listener: Box::new(listener),
                 ready: watch::Sender::new(false),
@@ -237,6 +250,7 @@ impl<K: Object> Cache<K> {
     /// Takes a version of an object.
     fn apply(&self, mut object: K, origin: Origin) {
         object.meta_mut().managed_fields = None; // half of the memory, of no use here
+        (self.inner.prepare)(&mut object);
         let key = ObjectKey::of(object.meta());
         let version = resource_version(object.meta()).unwrap_or(0);
         let object = Arc::new(object);

@@ -11,7 +11,7 @@ use super::{
     schedule::index_key,
 };
 use crate::{
-    api::{LABEL_PARENT_UID, MaintenanceOccurrence, MaintenanceSchedule},
+    api::{LABEL_PARENT_UID, MaintenanceOccurrence, MaintenanceSchedule, Templates},
     cluster::{Cache, Change, Clients, ObjectKey, Queue, Scope},
     identity::occurrence_name,
     maintenance::schedule::is_terminal,
@@ -47,7 +47,13 @@ impl Wiring {
                 }
             }),
         );
-        let occurrences = Cache::new(
+        let templates = Templates::default();
+        let occurrences = Cache::preparing(
+            move |o: &mut MaintenanceOccurrence| {
+                // Most carry the template of their schedule.
+                let sealed = o.status.as_mut().and_then(|status| status.run.as_mut());
+                sealed.into_iter().chain(&mut o.spec.run).for_each(|run| run.share(&templates));
+            },
             |o: &MaintenanceOccurrence| Some(index_key(&schedule_key(o))),
             Watching::new("MaintenanceOccurrence", events, metrics, {
                 let (queue, departures) = (queue.clone(), Arc::clone(&departures));

@@ -146,7 +146,7 @@ fn pod_template(request: &RunRequest) -> Result<Value, Unrunnable> {
     let Some(job) = &request.run.job else {
         return refuse("run.job is missing: this run is no Job");
     };
-    let Value::Object(mut template) = job.template.clone() else {
+    let Value::Object(mut template) = Value::clone(&job.template) else {
         return refuse("run.job.template must be an object: a PodTemplateSpec, as in a Job");
     };
     let environment = environment(request)?;

@@ -11,7 +11,7 @@ mod schedule;
 mod takeover;
 mod wiring;
 
-pub use wiring::Wiring;
+pub use wiring::{Wiring, cache};
 
 use std::{
     collections::{BTreeMap, BTreeSet},

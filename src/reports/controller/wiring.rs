@@ -14,8 +14,9 @@ use super::{
 use crate::{
     api::{
         Claim, LABEL_PARENT_UID, LABEL_QUEUE, LedgerEntry, ReportJob, ReportQueue, ReportSchedule,
+        Templates,
     },
-    cluster::{Cache, Change, Clients, ObjectKey, Queue, Scope},
+    cluster::{Cache, Change, Clients, Listener, ObjectKey, Queue, Scope},
     identity::occurrence_name,
     providers::job::digest::JobDigest,
     reconcile::{Departures, Deps, RunListener, Watching, follow, job_of_pod},
@@ -49,16 +50,13 @@ impl Wiring {
                 move |change: &Change<'_, ReportQueue>| queue_changed(&queue, change)
             }),
         );
-        let jobs = Cache::new(
-            |report: &ReportJob| Some(queue_key(report).to_string()),
-            Watching::new("ReportJob", events, metrics, {
-                let (queue, state) = (queue.clone(), state.clone());
-                let departures = Arc::clone(&departures);
-                move |change: &Change<'_, ReportJob>| {
-                    job_changed(&queue, &state, &departures, change);
-                }
-            }),
-        );
+        let jobs = cache(Watching::new("ReportJob", events, metrics, {
+            let (queue, state) = (queue.clone(), state.clone());
+            let departures = Arc::clone(&departures);
+            move |change: &Change<'_, ReportJob>| {
+                job_changed(&queue, &state, &departures, change);
+            }
+        }));
         let schedules = Cache::new(
             |_: &ReportSchedule| None,
             Watching::new("ReportSchedule", events, metrics, {
@@ -102,6 +100,16 @@ impl Wiring {
         self.jobs.wait_ready().await;
         self.schedules.wait_ready().await;
     }
+}
+
+/// The jobs, by their queue. There may be 100,000, so those with equal pod templates share them.
+pub fn cache(listener: impl Listener<ReportJob> + 'static) -> Cache<ReportJob> {
+    let templates = Templates::default();
+    let share = move |report: &mut ReportJob| {
+        let sealed = report.status.as_mut().and_then(|status| status.run.as_mut());
+        sealed.into_iter().chain(&mut report.spec.run).for_each(|run| run.share(&templates));
+    };
+    Cache::preparing(share, |report| Some(queue_key(report).to_string()), listener)
 }
 
 fn queue_changed(queue: &Queue<Key>, change: &Change<'_, ReportQueue>) {
