@@ -3,6 +3,8 @@
 
 mod departed;
 mod report;
+#[cfg(test)]
+pub(crate) mod scene;
 mod watching;
 
 pub use departed::{Departures, Followed};

@@ -9,6 +9,8 @@ mod queue;
 mod recovery;
 mod schedule;
 mod takeover;
+#[cfg(test)]
+mod tests;
 mod wiring;
 
 pub use wiring::Wiring;

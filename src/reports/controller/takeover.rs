@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt as _;
 
-use super::Controller;
+use super::{Controller, Key};
 use crate::{
     api::{
         ANNOTATION_RUN_KEY, ActionClass, LABEL_PARENT_UID, LABEL_QUEUE, LABEL_TENANT, LedgerEntry,
@@ -63,6 +63,11 @@ impl Controller {
         let mut state = self.state.lock();
         if let Some(term) = state.terms.get_mut(key) {
             term.unaccounted = found.iter().map(|entry| entry.uid.clone()).collect();
+        }
+        drop(state);
+        // A pass over one of them may have come to rest before it stood among them.
+        for entry in &found {
+            self.queue.add(Key::Job(ObjectKey::new(&key.namespace, &entry.job)));
         }
         Ok(found)
     }
