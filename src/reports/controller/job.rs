@@ -3,7 +3,9 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Controller, Key, queue_key,
+    Controller, Key,
+    late::LateAsks,
+    queue_key,
     recovery::orphan_key,
     schedule::{Claimed, schedule_key},
 };
@@ -82,7 +84,9 @@ impl Controller {
             trust_clock: (self.deps.may_create)().is_ok(),
             fence: permit.term().fence(),
         };
+        let mut late = LateAsks::of(&snapshot);
         for _ in 0..MAX_ROUNDS {
+            self.ask_late(key, &mut late, &mut snapshot, &permit).await?;
             // Decide.
             let decision = job::decide(&snapshot, self.deps.wall.now());
             let Decision { step, wake_at, notes } = decision;
@@ -98,7 +102,8 @@ impl Controller {
                 if is_terminal(&snapshot.job) {
                     return self.pass_record(&snapshot.job, &permit).await;
                 }
-                return Ok(wake_at);
+                let again = late.again(self.deps.wall.now());
+                return Ok(wake_at.into_iter().chain(again).min());
             }
             self.take_step(key, step, &mut snapshot, observed.queue.as_ref(), &permit).await?;
             self.note_job(key, &mut snapshot, &notes);
@@ -141,6 +146,7 @@ impl Controller {
 
     /// Tells people; what is ignored in the spec is told once for each change of it.
     fn note_job(&self, key: &ObjectKey, snapshot: &mut Snapshot, notes: &[Note]) {
+        self.heard_late(key, snapshot);
         let meta = &snapshot.job.metadata;
         self.deps.note(KIND, key, meta.uid.as_deref(), notes);
         if let Some(generation) = meta.generation
@@ -304,7 +310,7 @@ impl Controller {
             Step::Cancel { attempt, recorded } => {
                 // The wish is recorded in an object of this term: the decision seals it first.
                 sealed(permit, &snapshot.job)?;
-                let request = committed_request(snapshot, attempt, permit);
+                let request = request_of(snapshot, attempt, permit);
                 let known = committed(&snapshot.job);
                 self.hands(permit).cancel(key, &request, &known, recorded).await?;
                 snapshot.cancelled = true;
@@ -314,7 +320,7 @@ impl Controller {
         Ok(())
     }
 
-    fn hands<'a>(&'a self, permit: &'a Permit) -> Hands<'a> {
+    pub(super) fn hands<'a>(&'a self, permit: &'a Permit) -> Hands<'a> {
         Hands { providers: &self.deps.providers, recovery: &self.deps.recovery, permit }
     }
 
@@ -345,7 +351,7 @@ impl Controller {
         permit: &Permit,
     ) -> Result<(), PassError> {
         let sealed = sealed(permit, &snapshot.job)?;
-        let request = committed_request(snapshot, attempt, permit);
+        let request = request_of(snapshot, attempt, permit);
         let handle = committed(&snapshot.job).handle.unwrap_or_default();
         let answer = self.hands(permit).release(&sealed, &request, &handle).await?;
         if answer.is_ok() {
@@ -363,7 +369,7 @@ impl Controller {
         snapshot: &mut Snapshot,
         permit: &Permit,
     ) -> Result<(), PassError> {
-        let request = committed_request(snapshot, attempt, permit);
+        let request = request_of(snapshot, attempt, permit);
         let known = committed(&snapshot.job);
         let uid = snapshot.job.metadata.uid.as_deref();
         let answer = self.hands(permit).ask(uid, &request, &known).await?;
@@ -399,8 +405,14 @@ fn committed(report: &ReportJob) -> Committed {
     hands::committed(attempts(report)).pop().unwrap_or_default()
 }
 
+/// What is recorded of one attempt.
+pub(super) fn committed_of(report: &ReportJob, attempt: i32) -> Committed {
+    let of = attempts(report).iter().filter(|known| known.number == attempt).cloned();
+    hands::committed(&of.collect::<Vec<_>>()).pop().unwrap_or_default()
+}
+
 /// The request of a committed attempt: its run is the one that was sealed.
-fn committed_request(snapshot: &Snapshot, attempt: i32, permit: &Permit) -> RunRequest {
+pub(super) fn request_of(snapshot: &Snapshot, attempt: i32, permit: &Permit) -> RunRequest {
     let run = snapshot.job.status.as_ref().and_then(|s| s.run.clone()).unwrap_or_default();
     run_request(snapshot, attempt, run, permit)
 }

@@ -5,6 +5,7 @@
 //! [`super::queue`] and [`super::job`].
 
 mod job;
+mod late;
 mod queue;
 mod recovery;
 mod schedule;

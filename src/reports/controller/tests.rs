@@ -1,5 +1,6 @@
 //! Single passes against a small API server, with caches that hold what each test puts into them.
 
+mod late;
 mod takeover;
 
 use std::{
@@ -106,6 +107,17 @@ impl Scene {
     fn later(&self, seconds: i64) {
         let wall = &self.controller.deps.wall;
         wall.set(wall.now() + jiff::SignedDuration::from_secs(seconds));
+    }
+
+    /// The provider says this of a run from now on.
+    fn says(&self, run_key: &str, status: RunStatus) {
+        self.runs.answers.lock().unwrap().insert(handle(run_key), status);
+    }
+
+    /// What was told since the last time.
+    fn told(&self) -> Vec<String> {
+        let events = &self.controller.deps.events;
+        std::iter::from_fn(|| events.try_next()).map(|note| note.reason.into_owned()).collect()
     }
 
     async fn pass_queue(&self) -> Value {
