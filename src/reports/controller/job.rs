@@ -10,17 +10,16 @@ use super::{
     schedule::{Claimed, schedule_key},
 };
 use crate::{
-    api::{Ledger, ReportJob, ReportJobStatus, ReportQueue, ReportState, RunSpec},
+    api::{ReportJob, ReportJobStatus, ReportQueue, ReportState, RunSpec},
     authority::{Fenced as _, NotLeading, Permit, Sealed},
     cluster::{Lookup, ObjectKey},
     providers::{Committed, OfQueue, ProviderError, RunRequest},
     reconcile::{MAX_ROUNDS, PassError},
     reports::{
-        admission::{self, Why},
+        admission::Why,
         drain,
         facts::{attempts, is_terminal, kept_until},
         job::{self, Decision, Place, Snapshot, Standing, Step},
-        ledger::Books,
         queue::{self, Answer, spec},
     },
     runs::{
@@ -273,10 +272,7 @@ impl Controller {
             let (reason, message) = (job::UNSATISFIABLE, why.to_owned());
             return (Standing::Rejected { reason, message, retry_after: None }, None);
         }
-        let books = Books::open(queue::ledger(found).unwrap_or(&Ledger::new()));
-        let rules = spec::rules(&found.spec, paused, now);
-        let why = admission::explain(&books, book.waiting(), &rules, &key.name);
-        let (reason, message) = words(why);
+        let (reason, message) = words(book.explain(found, paused, now, &key.name));
         let place = book.start(&key.name).and_then(|start| {
             let written = report.status.as_ref().and_then(|s| s.estimated_start_time).map(|t| t.0);
             drain::moved(written, start.at, now).then(|| Place {
