@@ -277,7 +277,7 @@ impl Controller {
             let written = report.status.as_ref().and_then(|s| s.estimated_start_time).map(|t| t.0);
             drain::moved(written, start.at, now).then(|| Place {
                 position: Some(start.position.to_string()),
-                estimated_start: Some(start.at),
+                estimated_start: Some(drain::whole(start.at)),
             })
         });
         (Standing::Accepted { reason, message }, place)
