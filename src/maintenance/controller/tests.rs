@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     cluster::fake::{FakeApi, Logged},
-    reconcile::scene::Leader,
+    reconcile::{Census, scene::Leader},
 };
 
 const SCHEDULES: &str = "/apis/punctual.dev/v1alpha1/namespaces/docs/maintenanceschedules";
@@ -31,7 +31,7 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let (leader, wiring) = Leader::new(None, |events, metrics| {
-            let wiring = Wiring::new(events, metrics);
+            let wiring = Wiring::new(events, metrics, &Census::new(metrics));
             let listener = wiring.listener();
             (wiring, listener)
         });

@@ -7,8 +7,7 @@ use kube::ResourceExt as _;
 use tokio::task::JoinSet;
 
 use super::{
-    Controller, Key, Memory, census::Census, occurrence::orphan_key, orphans::remember,
-    schedule::index_key,
+    Controller, Key, Memory, census, occurrence::orphan_key, orphans::remember, schedule::index_key,
 };
 use crate::{
     api::{LABEL_PARENT_UID, MaintenanceOccurrence, MaintenanceSchedule},
@@ -16,7 +15,7 @@ use crate::{
     identity::occurrence_name,
     maintenance::schedule::is_terminal,
     providers::job::digest::JobDigest,
-    reconcile::{Departures, Deps, RunListener, Watching, follow, job_of_pod},
+    reconcile::{Census, Departures, Deps, RunListener, Watching, follow, job_of_pod},
     telemetry::{EventQueue, Metrics},
 };
 
@@ -32,17 +31,17 @@ pub struct Wiring {
 
 impl Wiring {
     /// Empty caches whose changes make keys due.
-    pub fn new(events: &EventQueue, metrics: &Arc<Metrics>) -> Self {
+    pub fn new(events: &EventQueue, metrics: &Arc<Metrics>, census: &Census) -> Self {
         let queue = Queue::new();
         let memory: Arc<Mutex<Memory>> = Arc::default();
         let departures: Arc<Departures> = Arc::default();
-        let census = Census::new(Arc::clone(metrics));
+        let census = census.clone();
         let schedules = Cache::new(
             |_: &MaintenanceSchedule| None,
             Watching::new("MaintenanceSchedule", events, metrics, {
                 let (queue, census) = (queue.clone(), census.clone());
                 move |change: &Change<'_, MaintenanceSchedule>| {
-                    census.schedule(change);
+                    census::schedule_changed(&census, change);
                     schedule_changed(&queue, change);
                 }
             }),
@@ -53,7 +52,7 @@ impl Wiring {
                 let (queue, departures) = (queue.clone(), Arc::clone(&departures));
                 let census = census.clone();
                 move |change: &Change<'_, MaintenanceOccurrence>| {
-                    census.occurrence(change);
+                    census::occurrence_changed(&census, change);
                     occurrence_changed(&queue, &departures, change);
                 }
             }),

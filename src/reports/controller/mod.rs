@@ -4,6 +4,7 @@
 //! the queue then decides about everything that has changed meanwhile. The decisions are in
 //! [`super::queue`] and [`super::job`].
 
+mod census;
 mod job;
 mod late;
 mod queue;

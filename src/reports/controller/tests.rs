@@ -15,7 +15,7 @@ use super::*;
 use crate::{
     cluster::fake::FakeApi,
     providers::{Prepared, ProviderError, RunRequest, RunStatus, simulated::SimulatedService},
-    reconcile::scene::Leader,
+    reconcile::{Census, scene::Leader},
 };
 
 const QUEUES: &str = "/apis/punctual.dev/v1alpha1/namespaces/docs/reportqueues";
@@ -63,7 +63,7 @@ impl Scene {
     fn new() -> Self {
         let runs = Arc::new(Scripted::default());
         let (leader, wiring) = Leader::new(Some(runs.clone()), |events, metrics| {
-            let wiring = Wiring::new(events, metrics);
+            let wiring = Wiring::new(events, metrics, &Census::new(metrics));
             let listener = wiring.listener();
             (wiring, listener)
         });

@@ -7,7 +7,7 @@ use kube::ResourceExt as _;
 use tokio::task::JoinSet;
 
 use super::{
-    Controller, Key, Shared, queue_key,
+    Controller, Key, Shared, census, queue_key,
     recovery::{orphan_key, remember},
     schedule::schedule_key,
 };
@@ -18,7 +18,7 @@ use crate::{
     cluster::{Cache, Change, Clients, ObjectKey, Queue, Scope},
     identity::occurrence_name,
     providers::job::digest::JobDigest,
-    reconcile::{Departures, Deps, RunListener, Watching, follow, job_of_pod},
+    reconcile::{Census, Departures, Deps, RunListener, Watching, follow, job_of_pod},
     reports::{
         facts::{is_terminal, report_of_attempt},
         queue::entries,
@@ -38,23 +38,27 @@ pub struct Wiring {
 
 impl Wiring {
     /// Empty caches whose changes make keys due.
-    pub fn new(events: &EventQueue, metrics: &Arc<Metrics>) -> Self {
+    pub fn new(events: &EventQueue, metrics: &Arc<Metrics>, census: &Census) -> Self {
         let queue = Queue::new();
         let state = Shared::default();
         let departures: Arc<Departures> = Arc::default();
         let queues = Cache::new(
             |_: &ReportQueue| None,
             Watching::new("ReportQueue", events, metrics, {
-                let queue = queue.clone();
-                move |change: &Change<'_, ReportQueue>| queue_changed(&queue, change)
+                let (queue, census) = (queue.clone(), census.clone());
+                move |change: &Change<'_, ReportQueue>| {
+                    census::queue_changed(&census, change);
+                    queue_changed(&queue, change);
+                }
             }),
         );
         let jobs = Cache::new(
             |report: &ReportJob| Some(queue_key(report).to_string()),
             Watching::new("ReportJob", events, metrics, {
                 let (queue, state) = (queue.clone(), state.clone());
-                let departures = Arc::clone(&departures);
+                let (departures, census) = (Arc::clone(&departures), census.clone());
                 move |change: &Change<'_, ReportJob>| {
+                    census::job_changed(&census, change);
                     job_changed(&queue, &state, &departures, change);
                 }
             }),
@@ -62,8 +66,11 @@ impl Wiring {
         let schedules = Cache::new(
             |_: &ReportSchedule| None,
             Watching::new("ReportSchedule", events, metrics, {
-                let queue = queue.clone();
-                move |change: &Change<'_, ReportSchedule>| schedule_changed(&queue, change)
+                let (queue, census) = (queue.clone(), census.clone());
+                move |change: &Change<'_, ReportSchedule>| {
+                    census::schedule_changed(&census, change);
+                    schedule_changed(&queue, change);
+                }
             }),
         );
         Self { queues, jobs, schedules, queue, state, departures }
