@@ -199,6 +199,7 @@ impl Controller {
                 return Ok(nothing(Standing::Undecided));
             }
             Claimed::Ghost => return Ok(nothing(Standing::Ghost)),
+            Claimed::ScheduleGone => return Ok(nothing(Standing::ScheduleGone)),
         }
         let of = queue_key(report);
         let found = match self.queues.lookup(&of) {
