@@ -78,7 +78,7 @@ impl Controller {
 
     /// The jobs that the schedule has started, and no others of it, stand in their books from now
     /// on. Gives the moment at which the next one joins them.
-    fn follow_claims(&self, key: &ObjectKey, permit: &Permit) -> Option<Timestamp> {
+    pub(super) fn follow_claims(&self, key: &ObjectKey, permit: &Permit) -> Option<Timestamp> {
         let known: Vec<Arc<ReportJob>> = self.works_of(key);
         let (may_start, next) = match self.schedules.lookup(key) {
             Lookup::Unreadable(_) => (BTreeSet::new(), None),

@@ -1,6 +1,7 @@
 //! Single passes against a small API server, with caches that hold what each test puts into them.
 
 mod late;
+mod schedule;
 mod takeover;
 
 use std::{
@@ -20,6 +21,7 @@ use crate::{
 
 const QUEUES: &str = "/apis/punctual.dev/v1alpha1/namespaces/docs/reportqueues";
 const QUEUE: &str = "/apis/punctual.dev/v1alpha1/namespaces/docs/reportqueues/q";
+const SCHEDULES: &str = "/apis/punctual.dev/v1alpha1/namespaces/docs/reportschedules";
 const JOBS: &str = "/apis/punctual.dev/v1alpha1/namespaces/docs/reportjobs";
 
 /// A service that says of each run what the test wants; of others it knows nothing.
@@ -57,6 +59,7 @@ struct Scene {
     fake: FakeApi,
     controller: Controller,
     runs: Arc<Scripted>,
+    leader: Leader,
 }
 
 impl Scene {
@@ -68,7 +71,7 @@ impl Scene {
             (wiring, listener)
         });
         let controller = wiring.controller(&leader.deps);
-        Self { fake: leader.fake, controller, runs }
+        Self { fake: leader.fake.clone(), controller, runs, leader }
     }
 
     /// Stores a queue with two slots and this status, and lets the controller know.
