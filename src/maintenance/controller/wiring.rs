@@ -12,7 +12,7 @@ use super::{
 use crate::{
     api::{LABEL_PARENT_UID, MaintenanceOccurrence, MaintenanceSchedule},
     cluster::{Cache, Change, Clients, ObjectKey, Queue, Scope},
-    identity::occurrence_name,
+    identity::{MAINTENANCE_ATTEMPT, occurrence_name, work_of_attempt},
     maintenance::schedule::is_terminal,
     providers::job::digest::JobDigest,
     reconcile::{Census, Departures, Deps, RunListener, Watching, follow, job_of_pod},
@@ -146,7 +146,7 @@ struct Runs {
 impl RunListener for Runs {
     fn job_changed(&self, change: &Change<'_, Job>) {
         let Some(job) = change.new.or(change.old) else { return };
-        let Some(name) = occurrence_of_attempt(&change.key.name) else { return };
+        let Some(name) = occurrence_of(&change.key.name) else { return };
         let Some(uid) = job.labels().get(LABEL_PARENT_UID) else { return };
         let parent = ObjectKey::new(&change.key.namespace, name);
         let open = self
@@ -167,26 +167,13 @@ impl RunListener for Runs {
 
     fn pod_changed(&self, change: &Change<'_, Pod>) {
         let Some(pod) = change.new.or(change.old) else { return };
-        if let Some(name) = job_of_pod(pod).and_then(occurrence_of_attempt) {
+        if let Some(name) = job_of_pod(pod).and_then(occurrence_of) {
             self.queue.add(Key::Occurrence(ObjectKey::new(&change.key.namespace, name)));
         }
     }
 }
 
-/// The occurrence's name in the name of one of its attempts (`<occurrence>-m<N>`).
-fn occurrence_of_attempt(attempt: &str) -> Option<&str> {
-    let (occurrence, number) = attempt.rsplit_once("-m")?;
-    (!number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())).then_some(occurrence)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn attempts_name_their_occurrence() {
-        assert_eq!(occurrence_of_attempt("a-m-202611290200-m12"), Some("a-m-202611290200"));
-        assert_eq!(occurrence_of_attempt("a-202611290200-r1"), None);
-        assert_eq!(occurrence_of_attempt("a-mx"), None);
-    }
+/// The occurrence of an attempt, by name.
+fn occurrence_of(attempt: &str) -> Option<&str> {
+    work_of_attempt(attempt, MAINTENANCE_ATTEMPT).map(|(occurrence, _)| occurrence)
 }

@@ -16,13 +16,10 @@ use crate::{
         Claim, LABEL_PARENT_UID, LABEL_QUEUE, LedgerEntry, ReportJob, ReportQueue, ReportSchedule,
     },
     cluster::{Cache, Change, Clients, ObjectKey, Queue, Scope},
-    identity::occurrence_name,
+    identity::{REPORT_ATTEMPT, occurrence_name, work_of_attempt},
     providers::job::digest::JobDigest,
     reconcile::{Census, Departures, Deps, RunListener, Watching, follow, job_of_pod},
-    reports::{
-        facts::{is_terminal, report_of_attempt},
-        queue::entries,
-    },
+    reports::{facts::is_terminal, queue::entries},
     telemetry::{EventQueue, Metrics},
 };
 
@@ -181,7 +178,7 @@ struct Runs {
 impl RunListener for Runs {
     fn job_changed(&self, change: &Change<'_, Job>) {
         let Some(run) = change.new.or(change.old) else { return };
-        let Some((name, _)) = report_of_attempt(&change.key.name) else { return };
+        let Some((name, _)) = report_of(&change.key.name) else { return };
         let Some(uid) = run.labels().get(LABEL_PARENT_UID) else { return };
         let parent = ObjectKey::new(&change.key.namespace, name);
         let open = self.jobs.get(&parent).is_some_and(|report| {
@@ -204,8 +201,13 @@ impl RunListener for Runs {
 
     fn pod_changed(&self, change: &Change<'_, Pod>) {
         let Some(pod) = change.new.or(change.old) else { return };
-        if let Some((name, _)) = job_of_pod(pod).and_then(report_of_attempt) {
+        if let Some((name, _)) = job_of_pod(pod).and_then(report_of) {
             self.queue.add(Key::Job(ObjectKey::new(&change.key.namespace, name)));
         }
     }
+}
+
+/// The report job of an attempt, by name, and the number of the attempt.
+pub(super) fn report_of(attempt: &str) -> Option<(&str, i32)> {
+    work_of_attempt(attempt, REPORT_ATTEMPT)
 }
