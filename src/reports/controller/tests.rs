@@ -124,12 +124,12 @@ impl Scene {
     }
 
     async fn pass_queue(&self) -> Value {
-        self.controller.pass_queue(&ObjectKey::new("docs", "q")).await.unwrap();
+        Box::pin(self.controller.pass_queue(&ObjectKey::new("docs", "q"))).await.unwrap();
         self.fake.stored(QUEUE).unwrap()["status"].clone()
     }
 
     async fn pass_job(&self, name: &str) -> Value {
-        self.controller.pass_job(&ObjectKey::new("docs", name)).await.unwrap();
+        Box::pin(self.controller.pass_job(&ObjectKey::new("docs", name))).await.unwrap();
         self.fake.stored(&format!("{JOBS}/{name}")).unwrap()["status"].clone()
     }
 }
