@@ -224,6 +224,19 @@ async fn what_was_prepared_goes_on_without_its_schedule() {
     scene.says("k-r1", RunStatus::Running { started, pod: None });
     assert_eq!(scene.pass_job(NAME).await["state"], "Running");
     assert_eq!(*scene.runs.asked.lock().unwrap(), [handle("k-r1")]);
+
+    // One that failed and waits for another attempt was promised that one too.
+    let again = Scene::new();
+    again.put_queue(&json!({"fence": {"epoch": 50, "nonce": "mine"}, "ledger": {}}));
+    let mut failed = running();
+    failed["state"] = json!("Queued");
+    failed["reason"] = json!("RetryScheduled");
+    failed["attempts"][0]["outcome"] = json!("Failed");
+    failed["attempts"][0]["reason"] = json!("ExitCode");
+    failed["attempts"][0]["completionTime"] = json!("2026-11-29T02:00:00Z");
+    again.controller.jobs.observe(again.put_scheduled(None, &failed));
+    let status = again.pass_job(NAME).await;
+    assert_eq!((&status["state"], &status["reason"]), (&json!("Queued"), &json!("RetryScheduled")));
 }
 
 #[tokio::test(start_paused = true)]
