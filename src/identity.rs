@@ -37,6 +37,19 @@ pub fn maintenance_attempt_name(occurrence: &str, number: i32) -> String {
     format!("{occurrence}-m{number}")
 }
 
+/// What stands between the name of an occurrence and the number of its attempt.
+pub const MAINTENANCE_ATTEMPT: &str = "-m";
+/// What stands between the name of a report job and the number of its attempt.
+pub const REPORT_ATTEMPT: &str = "-r";
+
+/// The name of the work and the number in the name of one of its attempts, which `infix` joins. `None`
+/// if it is not such a name.
+pub fn work_of_attempt<'a>(attempt: &'a str, infix: &str) -> Option<(&'a str, i32)> {
+    let (work, number) = attempt.rsplit_once(infix)?;
+    let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    Some((work, number.parse().ok().filter(|_| digits)?))
+}
+
 /// Names of all attempts of one piece of work: of the Job and its pods, and of the run at a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptNames {
@@ -47,12 +60,14 @@ pub struct AttemptNames {
 impl AttemptNames {
     /// Those of a maintenance occurrence: `<occurrence>-m<N>` and `<id>-m<N>`.
     pub fn maintenance(occurrence: &str, work: WorkId) -> Self {
-        Self { name: format!("{occurrence}-m"), key: format!("{}-m", work.id()) }
+        let key = format!("{}{MAINTENANCE_ATTEMPT}", work.id());
+        Self { name: format!("{occurrence}{MAINTENANCE_ATTEMPT}"), key }
     }
 
     /// Those of a report job that a ReportSchedule makes: `<job>-r<N>` and `<id>-r<N>`.
     pub fn report(job: &str, work: WorkId) -> Self {
-        Self { name: format!("{job}-r"), key: format!("{}-r", work.id()) }
+        let key = format!("{}{REPORT_ATTEMPT}", work.id());
+        Self { name: format!("{job}{REPORT_ATTEMPT}"), key }
     }
 
     /// Those of a report job that a client names: `<job>-r<N>` and `<id>-<u>-r<N>`, where `<u>` are
@@ -60,7 +75,8 @@ impl AttemptNames {
     /// new run of the same request.
     pub fn named_report(job: &str, uid: &str, work: WorkId) -> Self {
         let object = &sha256_hex(uid.as_bytes())[..8];
-        Self { name: format!("{job}-r"), key: format!("{}-{object}-r", work.id()) }
+        let key = format!("{}-{object}{REPORT_ATTEMPT}", work.id());
+        Self { name: format!("{job}{REPORT_ATTEMPT}"), key }
     }
 
     /// Name of the Job of attempt `number`.
@@ -261,6 +277,22 @@ mod tests {
             longest.len() + "-xxxxx".len() <= 63,
             "a pod's name is the Job's and six characters"
         );
+    }
+
+    #[test]
+    fn attempts_name_their_work() {
+        let occurrence = |name| work_of_attempt(name, MAINTENANCE_ATTEMPT);
+        let report = |name| work_of_attempt(name, REPORT_ATTEMPT);
+        assert_eq!(occurrence("a-m-202611290200-m12"), Some(("a-m-202611290200", 12)));
+        assert_eq!(report("acme-r2-r12"), Some(("acme-r2", 12)));
+        assert_eq!((occurrence("acme-r2"), report("a-202611290200-m1")), (None, None));
+        for name in ["a", "a-r", "a-rx", "a-r+1", "a-r99999999999"] {
+            assert_eq!(report(name), None, "{name}");
+        }
+        let work = WorkId::named_report("n", "acme-r2", "h");
+        assert_eq!(report(&AttemptNames::report("acme-r2", work).name(3)), Some(("acme-r2", 3)));
+        let names = AttemptNames::maintenance("a-202611290200", work);
+        assert_eq!(occurrence(&names.name(64)), Some(("a-202611290200", 64)));
     }
 
     #[test]

@@ -379,11 +379,13 @@ impl World {
             .iter()
             .filter(|(of, _)| path.shows(of))
             .filter(|(of, object)| {
-                field.as_deref().is_none_or(|field| {
-                    match field.strip_prefix("spec.scheduleName=") {
-                        Some(schedule) => object["spec"]["scheduleName"] == schedule,
-                        None => field == format!("metadata.name={}", of.name),
+                field.as_deref().is_none_or(|field| match field.split_once('=') {
+                    Some(("metadata.name", name)) => name == of.name,
+                    Some((path, value)) => {
+                        object.pointer(&format!("/{}", path.replace('.', "/")))
+                            == Some(&value.into())
                     }
+                    None => false,
                 })
             })
             .map(|(_, object)| object)

@@ -10,7 +10,7 @@ use crate::{
     cluster::{Clients, FencedWriter, Scope},
     maintenance::controller as maintenance,
     providers::{Providers, job::JobProvider, simulated::SimulatedService},
-    reconcile::{Deps, MayCreate, Means, RunCaches},
+    reconcile::{Census, Deps, MayCreate, Means, RunCaches},
     recovery::{Beginning, Found, Item, Keeper, keeper},
     reports::controller as reports,
     telemetry::{EventQueue, Metrics},
@@ -89,7 +89,8 @@ impl Controllers {
         self.reports.look_at_everything();
     }
 
-    /// Shows what only time changes: how old the oldest unresolved work is.
+    /// Shows what only time changes: how old the oldest unresolved work is. The rooms are counted
+    /// together, so one of them shows it for all.
     pub(super) fn show_ages(&self) {
         self.maintenance.show_ages();
     }
@@ -104,8 +105,9 @@ struct Wiring {
 
 impl Wiring {
     fn new(events: &EventQueue, metrics: &Arc<Metrics>) -> Self {
-        let maintenance = maintenance::Wiring::new(events, metrics);
-        let reports = reports::Wiring::new(events, metrics);
+        let census = Census::new(metrics);
+        let maintenance = maintenance::Wiring::new(events, metrics, &census);
+        let reports = reports::Wiring::new(events, metrics, &census);
         let listeners = [maintenance.listener(), reports.listener()];
         let runs = RunCaches::new(events, metrics, &listeners);
         Self { maintenance, reports, runs }

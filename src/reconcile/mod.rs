@@ -1,10 +1,14 @@
 //! What every controller does alike: its means, how a pass over one object ends, and what is left
 //! alone. What is decided is in the rooms of the kinds.
 
+mod census;
 mod departed;
 mod report;
+#[cfg(test)]
+pub(crate) mod scene;
 mod watching;
 
+pub use census::{Census, Place, schedule_word};
 pub use departed::{Departures, Followed};
 pub use report::publish;
 pub use watching::{RunCaches, RunListener, Watching, follow, job_of_pod};

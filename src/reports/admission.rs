@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use jiff::Timestamp;
 
 use super::{
-    budget::Budget,
+    budget::{Budget, beyond},
     fairness::{Next, Turns},
     ledger::{Books, http_bytes},
     name::Name,
@@ -170,15 +170,17 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The retry whose turn it is, if retries may have one slot more and it can be paid. A smaller
-    /// one does not go before it: it would take what the larger one waits for.
+    /// The retry whose turn it is, if retries may have one slot more and it can be paid, or nothing
+    /// else is to be done. A smaller one does not go before it: it would take what the larger one
+    /// waits for.
     fn next_retry(&mut self, first_attempts_wait: bool) -> Option<Next> {
         if !self.rules.retries || self.retries >= self.rules.most_retries(first_attempts_wait) {
             return None;
         }
         let next = self.turns.next(Class::Retry)?;
         let job = self.turns.job(&next)?;
-        self.budget.affords(self.rules, job.charge).then_some(next)
+        let pays = self.budget.affords(self.rules, job.charge);
+        (pays || beyond(self.used, first_attempts_wait)).then_some(next)
     }
 
     /// The job gets its slot and is paid for. The virtual time goes on first.
@@ -190,7 +192,7 @@ impl<'a> Pass<'a> {
         self.used += 1;
         if retry {
             self.retries += 1;
-            self.budget.retry(charge);
+            self.budget.retry(self.rules, charge);
         } else {
             self.budget.first_attempt(self.rules, charge);
         }
@@ -268,7 +270,7 @@ impl fmt::Display for Why {
             }
             Self::TenantLimit => "its tenant has as many reports running as it may (maxRunning)",
             Self::RetryBudgetExhausted => {
-                "retries of this queue have used up their budget, which first attempts fill again"
+                "retries of this queue have used up their budget, which first attempts fill again; without any they go one at a time"
             }
             Self::RetryShare => "retries hold as many slots as they may while others wait",
             Self::FairShare => {
@@ -287,7 +289,9 @@ pub fn explain(books: &Books, waiting: &Waiting, rules: &Rules, name: &str) -> O
     let tenant = waiting.tenant(job.tenant);
     let account = books.accounts.get(tenant);
     let full = rules.slots() <= books.used();
-    let capped = books.retries() >= rules.most_retries(!waiting.heads(Class::First).is_empty());
+    let firsts_wait = !waiting.heads(Class::First).is_empty();
+    let capped = books.retries() >= rules.most_retries(firsts_wait);
+    let pays = books.budget.affords(rules, job.charge) || beyond(books.used(), firsts_wait);
     Some(match rules.starts {
         Starts::Paused => Why::QueuePaused,
         Starts::Held => Why::QueueHeld,
@@ -297,9 +301,7 @@ pub fn explain(books: &Books, waiting: &Waiting, rules: &Rules, name: &str) -> O
         },
         Starts::Open if job.retry && !rules.retries => Why::RetriesDisabled,
         Starts::Open if rules.is_capped(tenant, account.running) => Why::TenantLimit,
-        Starts::Open if job.retry && !books.budget.affords(rules, job.charge) => {
-            Why::RetryBudgetExhausted
-        }
+        Starts::Open if job.retry && !pays => Why::RetryBudgetExhausted,
         Starts::Open if job.retry && capped => Why::RetryShare,
         Starts::Open if !full => Why::Next,
         Starts::Open if waiting.tenants() > 1 && !account.is_empty() => Why::FairShare,

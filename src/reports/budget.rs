@@ -5,6 +5,11 @@
 //! takes its estimate out and gives back what it did not use. So over any time retries cost at most
 //! the size of the budget and these percent of the first attempts.
 //!
+//! A queue that has nothing else to do goes beyond it, one retry at a time ([`beyond`]): who pays in
+//! is not coming, and it takes nothing from anybody. What such a retry costs is charged like that of
+//! any other; what earlier ones have overdrawn is written off, so that nobody pays for it who comes
+//! after a bad night.
+//!
 //! What is stored is how much is *spent*. A full budget is 0, so a new queue, a rebuilt ledger and a
 //! queue whose slots were changed start right without knowing how large the budget is.
 
@@ -22,6 +27,11 @@ const ROOM_FOR_LARGEST: i64 = 2;
 const AVERAGE_OVER: i64 = 64;
 /// Most retries for each first attempt that the average believes in.
 const MOST_PER_MILLION: i64 = 4_000_000;
+
+/// Whether a retry may go beyond the budget: nothing runs in its queue, no first attempt could.
+pub(crate) fn beyond(used: usize, first_attempt_next: bool) -> bool {
+    used == 0 && !first_attempt_next
+}
 
 /// The retry budget of one queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,7 +91,10 @@ impl Budget {
     }
 
     /// A retry was admitted.
-    pub(crate) fn retry(&mut self, charge: i64) {
+    pub(crate) fn retry(&mut self, rules: &Rules, charge: i64) {
+        if !self.affords(rules, charge) {
+            self.spent = self.spent.min(self.size(rules, charge));
+        }
         self.spent = self.spent.saturating_add(charge);
         self.largest = self.largest.max(charge);
         self.per_million = (self.per_million + 1_000_000 / AVERAGE_OVER).min(MOST_PER_MILLION);
@@ -118,8 +131,8 @@ mod tests {
     fn retries_pay_first_attempts_pay_in_and_what_is_unused_goes_back_once() {
         let rules = Rules { slots: 10, ..Rules::default() };
         let mut budget = Budget::default();
-        budget.retry(HOUR / 2);
-        budget.retry(HOUR / 2);
+        budget.retry(&rules, HOUR / 2);
+        budget.retry(&rules, HOUR / 2);
         assert_eq!(budget.left(&rules), 0);
         assert!(!budget.affords(&rules, 1));
         budget.first_attempt(&rules, 60_000);
@@ -136,12 +149,35 @@ mod tests {
     }
 
     #[test]
+    fn what_was_overdrawn_before_is_written_off_and_none_of_it_comes_back() {
+        let rules = Rules { slots: 10, ..Rules::default() };
+        let mut budget = Budget::default();
+        budget.retry(&rules, HOUR / 2);
+        budget.retry(&rules, HOUR / 2);
+        for _ in 0..100 {
+            budget.retry(&rules, HOUR / 2);
+            assert_eq!(budget.left(&rules), -HOUR / 2, "the newest one is charged");
+            budget.refund(HOUR / 2, 0);
+            assert_eq!(budget.left(&rules), 0, "what it did not use buys no other");
+        }
+        budget.retry(&rules, HOUR / 2);
+        budget.first_attempt(&rules, HOUR / 2);
+        assert_eq!(budget.left(&rules), HOUR / 20 - HOUR / 2, "first attempts pay in as ever");
+    }
+
+    #[test]
+    fn only_a_queue_with_nothing_else_to_do_goes_beyond_its_budget() {
+        assert!(beyond(0, false));
+        assert!(!beyond(1, false) && !beyond(0, true));
+    }
+
+    #[test]
     fn a_retry_for_every_other_first_attempt_is_half_a_million_in_a_million() {
         let (rules, mut budget) = (Rules::default(), Budget::default());
         for _ in 0..1000 {
             budget.first_attempt(&rules, 1);
             budget.first_attempt(&rules, 1);
-            budget.retry(1);
+            budget.retry(&rules, 1);
         }
         assert!((480_000..520_000).contains(&budget.per_million()), "{}", budget.per_million());
         for _ in 0..1000 {

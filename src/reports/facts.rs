@@ -43,13 +43,6 @@ pub fn kept_until(report: &ReportJob, queue: Option<&ReportQueue>) -> Option<Tim
     finished.last_transition_time.0.checked_add(SignedDuration::from_secs(seconds)).ok()
 }
 
-/// The report job's name and the number in the name of one of its attempts (`<job>-r<N>`).
-pub fn report_of_attempt(attempt: &str) -> Option<(&str, i32)> {
-    let (report, number) = attempt.rsplit_once("-r")?;
-    let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
-    Some((report, number.parse().ok().filter(|_| digits)?))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -64,15 +57,6 @@ mod tests {
             "status": status,
         }))
         .unwrap()
-    }
-
-    #[test]
-    fn attempts_name_their_report() {
-        assert_eq!(report_of_attempt("acme-r2-r12"), Some(("acme-r2", 12)));
-        assert_eq!(report_of_attempt("a-202611290200-m1"), None);
-        assert_eq!(report_of_attempt("a-r"), None);
-        assert_eq!(report_of_attempt("a-r+1"), None);
-        assert_eq!(report_of_attempt("a-r99999999999"), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The hands of a run: they carry out one step at a provider. Both controllers use them; what they
 //! learn goes into the next snapshot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt as _};
@@ -28,6 +28,8 @@ pub struct Memory {
     unreachable: BTreeMap<ObjectKey, Timestamp>,
     /// The generation of an object of which people were told that something in it is ignored.
     told: BTreeMap<ObjectKey, i64>,
+    /// Attempts of an object that were given up and whose end is known since.
+    heard: BTreeMap<ObjectKey, BTreeSet<i32>>,
 }
 
 impl Memory {
@@ -35,6 +37,7 @@ impl Memory {
     pub fn forget(&mut self, key: &ObjectKey) {
         self.unreachable.remove(key);
         self.told.remove(key);
+        self.heard.remove(key);
     }
 
     /// A provider was asked; since when it has not answered, if it did not.
@@ -54,6 +57,16 @@ impl Memory {
     /// The newest generation of which people were told that something in it is ignored.
     pub fn told(&self, key: &ObjectKey) -> Option<i64> {
         self.told.get(key).copied()
+    }
+
+    /// Whether it is known how an attempt ended that was given up.
+    pub fn has_heard(&self, key: &ObjectKey, attempt: i32) -> bool {
+        self.heard.get(key).is_some_and(|heard| heard.contains(&attempt))
+    }
+
+    /// It is known how an attempt ended that was given up, and what it delivered was judged.
+    pub fn hear(&mut self, key: &ObjectKey, attempt: i32) {
+        self.heard.entry(key.clone()).or_default().insert(attempt);
     }
 
     /// People were told that something in this generation is ignored.
@@ -113,6 +126,23 @@ impl Hands<'_> {
         match answer {
             Err(ProviderError::NotLeading) => Err(NotLeading),
             answer => Ok(answer),
+        }
+    }
+
+    /// Asks about an attempt that was given up and does not count any more. What its provider says
+    /// once it has ended; nothing hangs on it, so no answer is none.
+    pub async fn ask_late(
+        &self,
+        request: &RunRequest,
+        committed: &Committed,
+    ) -> Result<Option<RunStatus>, NotLeading> {
+        match self.providers.status(request, committed).await {
+            Err(ProviderError::NotLeading) => Err(NotLeading),
+            Ok(
+                ended
+                @ (RunStatus::Succeeded { .. } | RunStatus::Failed { .. } | RunStatus::Absent),
+            ) => Ok(Some(ended)),
+            Ok(_) | Err(_) => Ok(None),
         }
     }
 

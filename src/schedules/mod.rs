@@ -40,7 +40,7 @@ mod words;
 pub use claims::gone;
 pub(crate) use kind::timing;
 pub use kind::{Kind, RunOf, Timing, Work};
-pub use standing::{Standing, not_before, standing};
+pub use standing::{Standing, gone_before_start, not_before, standing};
 
 use claims::inherited_claims;
 use words::{skip_event, skip_sentence};

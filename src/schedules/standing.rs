@@ -6,6 +6,7 @@ use kube::Resource as _;
 use super::{Kind, Work as _, spread_delay, start_deadline};
 use crate::{
     api::Fence,
+    runs::{End, Right},
     time::{IntendedTime, SkipReason},
 };
 
@@ -33,6 +34,16 @@ pub enum Standing {
         /// The reason.
         skipped: Option<SkipReason>,
     },
+}
+
+/// What becomes of work of which nothing was prepared when its schedule went, read live.
+pub fn gone_before_start() -> Right {
+    Right::Denied {
+        end: End::Superseded,
+        reason: "ScheduleDeleted".to_owned(),
+        message: "its schedule was deleted before it started",
+        stops_held: false,
+    }
 }
 
 /// Judges by one version of the schedule.

@@ -235,7 +235,7 @@ impl Metrics {
         );
         r.register(
             "unresolved_oldest_seconds",
-            "How long the oldest Unresolved occurrence has been so, 0 if there is none",
+            "How long the oldest Unresolved occurrence or report job has been so, 0 if there is none",
             self.unresolved_oldest.clone(),
         );
     }

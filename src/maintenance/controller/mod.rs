@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::{
     api::{MaintenanceOccurrence, MaintenanceSchedule},
     cluster::{Cache, ObjectKey, Queue, run_workers},
-    reconcile::{Departures, Deps, PassOf},
+    reconcile::{Census, Departures, Deps, PassOf},
     runs::hands,
     schedules::hands::Refusals,
 };
@@ -72,7 +72,7 @@ pub struct Controller {
     schedules: Cache<MaintenanceSchedule>,
     occurrences: Cache<MaintenanceOccurrence>,
     queue: Queue<Key>,
-    census: census::Census,
+    census: Census,
     memory: Arc<Mutex<Memory>>,
     refusals: Arc<Refusals>,
     departures: Arc<Departures>,

@@ -9,19 +9,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    authority::{
-        ClockGuard, Elector, Entropy, Gate, LeaseConfig, Quarantine, Setup as Election, Term,
-        config::DEFAULT_DURATION,
-    },
-    cluster::{
-        Clients, NoObserver,
-        fake::{FakeApi, Logged},
-    },
-    providers::{Providers, job::JobProvider},
-    reconcile::{Means, RunCaches},
-    recovery::Recovery,
-    telemetry::{EventQueue, Metrics},
-    time::{LeaseClock, LeaseInstant, WallClock},
+    cluster::fake::{FakeApi, Logged},
+    reconcile::{Census, scene::Leader},
 };
 
 const SCHEDULES: &str = "/apis/punctual.dev/v1alpha1/namespaces/docs/maintenanceschedules";
@@ -36,54 +25,18 @@ const INSTANT: &str = "2026-11-29T02:00:00Z";
 struct Scene {
     fake: FakeApi,
     controller: Controller,
+    leader: Leader,
 }
 
 impl Scene {
     fn new() -> Self {
-        let fake = FakeApi::new();
-        let lease_clock = LeaseClock::driven(LeaseInstant::from_nanos(0));
-        let wall = WallClock::driven("2026-11-29T02:00:05Z".parse().unwrap());
-        let gate = Gate::new(lease_clock.clone());
-        gate.open(&Term { epoch: 50, nonce: "mine".into() }, LeaseInstant::from_nanos(1));
-        let clients = Clients::single(fake.client());
-        let lease = clients.lease(ObjectKey::new("ops", "punctual"), Duration::from_secs(1));
-        let (_, elector) = Elector::new(Election {
-            lease: lease.clone(),
-            config: LeaseConfig::new(DEFAULT_DURATION, 0).unwrap(),
-            pod: "pod".into(),
-            gate: gate.clone(),
-            lease_clock: lease_clock.clone(),
-            wall_clock: wall.clone(),
-            clocks: ClockGuard::new(
-                lease_clock.clone(),
-                wall.clone(),
-                Duration::from_secs(5),
-                |_, _| {},
-            ),
-            entropy: Entropy::seeded(1),
+        let (leader, wiring) = Leader::new(None, |events, metrics| {
+            let wiring = Wiring::new(events, metrics, &Census::new(metrics));
+            let listener = wiring.listener();
+            (wiring, listener)
         });
-        let metrics = Arc::new(Metrics::new());
-        let events = EventQueue::new(Arc::clone(&metrics));
-        let wiring = Wiring::new(&events, &metrics);
-        let writer = Arc::new(clients.writer(NoObserver));
-        let (jobs, sightings) = RunCaches::new(&events, &metrics, &[wiring.listener()]).seen();
-        let job =
-            JobProvider::new(clients.reader(), Arc::clone(&writer), jobs, sightings, lease_clock);
-        let controller = wiring.controller(&Arc::new(Deps::new(Means {
-            gate,
-            quarantine: Arc::new(Quarantine::new(lease, elector, 0)),
-            reader: clients.reader(),
-            writer,
-            wall,
-            providers: Providers::new(job, None),
-            may_create: Arc::new(|| Ok(())),
-            recovery: Recovery::new(Arc::clone(&metrics)),
-            events,
-            metrics,
-            orphan_retention: Duration::from_secs(3600),
-            concurrency: 1,
-        })));
-        Self { fake, controller }
+        let controller = wiring.controller(&leader.deps);
+        Self { fake: leader.fake.clone(), controller, leader }
     }
 
     /// Stores a schedule of 02:00 with this status.
@@ -108,10 +61,8 @@ impl Scene {
         serde_json::from_value(self.fake.put(OCCURRENCES, object)).unwrap()
     }
 
-    /// The writes that arrived, without dry runs.
     fn writes(&self) -> Vec<Logged> {
-        let log = self.fake.log().into_iter();
-        log.filter(|entry| entry.method != Method::GET && !entry.query.contains("dryRun")).collect()
+        self.leader.writes()
     }
 }
 

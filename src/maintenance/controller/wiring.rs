@@ -7,16 +7,15 @@ use kube::ResourceExt as _;
 use tokio::task::JoinSet;
 
 use super::{
-    Controller, Key, Memory, census::Census, occurrence::orphan_key, orphans::remember,
-    schedule::index_key,
+    Controller, Key, Memory, census, occurrence::orphan_key, orphans::remember, schedule::index_key,
 };
 use crate::{
     api::{LABEL_PARENT_UID, MaintenanceOccurrence, MaintenanceSchedule, Templates},
     cluster::{Cache, Change, Clients, ObjectKey, Queue, Scope},
-    identity::occurrence_name,
+    identity::{MAINTENANCE_ATTEMPT, occurrence_name, work_of_attempt},
     maintenance::schedule::is_terminal,
     providers::job::digest::JobDigest,
-    reconcile::{Departures, Deps, RunListener, Watching, follow, job_of_pod},
+    reconcile::{Census, Departures, Deps, RunListener, Watching, follow, job_of_pod},
     telemetry::{EventQueue, Metrics},
 };
 
@@ -32,17 +31,17 @@ pub struct Wiring {
 
 impl Wiring {
     /// Empty caches whose changes make keys due.
-    pub fn new(events: &EventQueue, metrics: &Arc<Metrics>) -> Self {
+    pub fn new(events: &EventQueue, metrics: &Arc<Metrics>, census: &Census) -> Self {
         let queue = Queue::new();
         let memory: Arc<Mutex<Memory>> = Arc::default();
         let departures: Arc<Departures> = Arc::default();
-        let census = Census::new(Arc::clone(metrics));
+        let census = census.clone();
         let schedules = Cache::new(
             |_: &MaintenanceSchedule| None,
             Watching::new("MaintenanceSchedule", events, metrics, {
                 let (queue, census) = (queue.clone(), census.clone());
                 move |change: &Change<'_, MaintenanceSchedule>| {
-                    census.schedule(change);
+                    census::schedule_changed(&census, change);
                     schedule_changed(&queue, change);
                 }
             }),
@@ -59,7 +58,7 @@ impl Wiring {
                 let (queue, departures) = (queue.clone(), Arc::clone(&departures));
                 let census = census.clone();
                 move |change: &Change<'_, MaintenanceOccurrence>| {
-                    census.occurrence(change);
+                    census::occurrence_changed(&census, change);
                     occurrence_changed(&queue, &departures, change);
                 }
             }),
@@ -153,7 +152,7 @@ struct Runs {
 impl RunListener for Runs {
     fn job_changed(&self, change: &Change<'_, Job>) {
         let Some(job) = change.new.or(change.old) else { return };
-        let Some(name) = occurrence_of_attempt(&change.key.name) else { return };
+        let Some(name) = occurrence_of(&change.key.name) else { return };
         let Some(uid) = job.labels().get(LABEL_PARENT_UID) else { return };
         let parent = ObjectKey::new(&change.key.namespace, name);
         let open = self
@@ -174,26 +173,13 @@ impl RunListener for Runs {
 
     fn pod_changed(&self, change: &Change<'_, Pod>) {
         let Some(pod) = change.new.or(change.old) else { return };
-        if let Some(name) = job_of_pod(pod).and_then(occurrence_of_attempt) {
+        if let Some(name) = job_of_pod(pod).and_then(occurrence_of) {
             self.queue.add(Key::Occurrence(ObjectKey::new(&change.key.namespace, name)));
         }
     }
 }
 
-/// The occurrence's name in the name of one of its attempts (`<occurrence>-m<N>`).
-fn occurrence_of_attempt(attempt: &str) -> Option<&str> {
-    let (occurrence, number) = attempt.rsplit_once("-m")?;
-    (!number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())).then_some(occurrence)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn attempts_name_their_occurrence() {
-        assert_eq!(occurrence_of_attempt("a-m-202611290200-m12"), Some("a-m-202611290200"));
-        assert_eq!(occurrence_of_attempt("a-202611290200-r1"), None);
-        assert_eq!(occurrence_of_attempt("a-mx"), None);
-    }
+/// The occurrence of an attempt, by name.
+fn occurrence_of(attempt: &str) -> Option<&str> {
+    work_of_attempt(attempt, MAINTENANCE_ATTEMPT).map(|(occurrence, _)| occurrence)
 }

@@ -3,7 +3,10 @@
 use jiff::Timestamp;
 
 use super::{Snapshot, Standing};
-use crate::runs::{Deadline, End, Record, Right, Start, UNRESOLVED_INTERVAL};
+use crate::{
+    runs::{Deadline, End, Record, Right, Start, UNRESOLVED_INTERVAL},
+    schedules,
+};
 
 /// The right to start. `runs` says whether there is a run.
 pub(super) fn right(of: &Snapshot, record: &Record, runs: bool, now: Timestamp) -> Right {
@@ -59,12 +62,7 @@ pub(super) fn right(of: &Snapshot, record: &Record, runs: bool, now: Timestamp) 
 fn without_schedule(of: &Snapshot, record: &Record, runs: bool, now: Timestamp) -> Right {
     let spec = &of.occurrence.spec;
     if spec.schedule_uid.is_some() && record.attempts.is_empty() {
-        return Right::Denied {
-            end: End::Superseded,
-            reason: "ScheduleDeleted".to_owned(),
-            message: "its schedule was deleted before it started",
-            stops_held: false,
-        };
+        return schedules::gone_before_start();
     }
     if !runs && record.open_attempt().is_none() {
         return Right::Waits {

@@ -3,22 +3,23 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Controller, Key, queue_key,
+    Controller, Key,
+    late::LateAsks,
+    queue_key,
     recovery::orphan_key,
     schedule::{Claimed, schedule_key},
 };
 use crate::{
-    api::{Ledger, ReportJob, ReportJobStatus, ReportQueue, ReportState, RunSpec},
+    api::{ReportJob, ReportJobStatus, ReportQueue, ReportState, RunSpec},
     authority::{Fenced as _, NotLeading, Permit, Sealed},
     cluster::{Lookup, ObjectKey},
     providers::{Committed, OfQueue, ProviderError, RunRequest},
     reconcile::{MAX_ROUNDS, PassError},
     reports::{
-        admission::{self, Why},
+        admission::Why,
         drain,
         facts::{attempts, is_terminal, kept_until},
         job::{self, Decision, Place, Snapshot, Standing, Step},
-        ledger::Books,
         queue::{self, Answer, spec},
     },
     runs::{
@@ -82,7 +83,9 @@ impl Controller {
             trust_clock: (self.deps.may_create)().is_ok(),
             fence: permit.term().fence(),
         };
+        let mut late = LateAsks::of(&snapshot);
         for _ in 0..MAX_ROUNDS {
+            self.ask_late(key, &mut late, &mut snapshot, &permit).await?;
             // Decide.
             let decision = job::decide(&snapshot, self.deps.wall.now());
             let Decision { step, wake_at, notes } = decision;
@@ -98,7 +101,8 @@ impl Controller {
                 if is_terminal(&snapshot.job) {
                     return self.pass_record(&snapshot.job, &permit).await;
                 }
-                return Ok(wake_at);
+                let again = late.again(self.deps.wall.now());
+                return Ok(wake_at.into_iter().chain(again).min());
             }
             self.take_step(key, step, &mut snapshot, observed.queue.as_ref(), &permit).await?;
             self.note_job(key, &mut snapshot, &notes);
@@ -141,6 +145,7 @@ impl Controller {
 
     /// Tells people; what is ignored in the spec is told once for each change of it.
     fn note_job(&self, key: &ObjectKey, snapshot: &mut Snapshot, notes: &[Note]) {
+        self.heard_late(key, snapshot);
         let meta = &snapshot.job.metadata;
         self.deps.note(KIND, key, meta.uid.as_deref(), notes);
         if let Some(generation) = meta.generation
@@ -194,6 +199,7 @@ impl Controller {
                 return Ok(nothing(Standing::Undecided));
             }
             Claimed::Ghost => return Ok(nothing(Standing::Ghost)),
+            Claimed::ScheduleGone => return Ok(nothing(Standing::ScheduleGone)),
         }
         let of = queue_key(report);
         let found = match self.queues.lookup(&of) {
@@ -267,15 +273,12 @@ impl Controller {
             let (reason, message) = (job::UNSATISFIABLE, why.to_owned());
             return (Standing::Rejected { reason, message, retry_after: None }, None);
         }
-        let books = Books::open(queue::ledger(found).unwrap_or(&Ledger::new()));
-        let rules = spec::rules(&found.spec, paused, now);
-        let why = admission::explain(&books, book.waiting(), &rules, &key.name);
-        let (reason, message) = words(why);
+        let (reason, message) = words(book.explain(found, paused, now, &key.name));
         let place = book.start(&key.name).and_then(|start| {
             let written = report.status.as_ref().and_then(|s| s.estimated_start_time).map(|t| t.0);
             drain::moved(written, start.at, now).then(|| Place {
                 position: Some(start.position.to_string()),
-                estimated_start: Some(start.at),
+                estimated_start: Some(drain::whole(start.at)),
             })
         });
         (Standing::Accepted { reason, message }, place)
@@ -304,7 +307,7 @@ impl Controller {
             Step::Cancel { attempt, recorded } => {
                 // The wish is recorded in an object of this term: the decision seals it first.
                 sealed(permit, &snapshot.job)?;
-                let request = committed_request(snapshot, attempt, permit);
+                let request = request_of(snapshot, attempt, permit);
                 let known = committed(&snapshot.job);
                 self.hands(permit).cancel(key, &request, &known, recorded).await?;
                 snapshot.cancelled = true;
@@ -314,7 +317,7 @@ impl Controller {
         Ok(())
     }
 
-    fn hands<'a>(&'a self, permit: &'a Permit) -> Hands<'a> {
+    pub(super) fn hands<'a>(&'a self, permit: &'a Permit) -> Hands<'a> {
         Hands { providers: &self.deps.providers, recovery: &self.deps.recovery, permit }
     }
 
@@ -345,7 +348,7 @@ impl Controller {
         permit: &Permit,
     ) -> Result<(), PassError> {
         let sealed = sealed(permit, &snapshot.job)?;
-        let request = committed_request(snapshot, attempt, permit);
+        let request = request_of(snapshot, attempt, permit);
         let handle = committed(&snapshot.job).handle.unwrap_or_default();
         let answer = self.hands(permit).release(&sealed, &request, &handle).await?;
         if answer.is_ok() {
@@ -363,7 +366,7 @@ impl Controller {
         snapshot: &mut Snapshot,
         permit: &Permit,
     ) -> Result<(), PassError> {
-        let request = committed_request(snapshot, attempt, permit);
+        let request = request_of(snapshot, attempt, permit);
         let known = committed(&snapshot.job);
         let uid = snapshot.job.metadata.uid.as_deref();
         let answer = self.hands(permit).ask(uid, &request, &known).await?;
@@ -399,8 +402,14 @@ fn committed(report: &ReportJob) -> Committed {
     hands::committed(attempts(report)).pop().unwrap_or_default()
 }
 
+/// What is recorded of one attempt.
+pub(super) fn committed_of(report: &ReportJob, attempt: i32) -> Committed {
+    let of = attempts(report).iter().filter(|known| known.number == attempt).cloned();
+    hands::committed(&of.collect::<Vec<_>>()).pop().unwrap_or_default()
+}
+
 /// The request of a committed attempt: its run is the one that was sealed.
-fn committed_request(snapshot: &Snapshot, attempt: i32, permit: &Permit) -> RunRequest {
+pub(super) fn request_of(snapshot: &Snapshot, attempt: i32, permit: &Permit) -> RunRequest {
     let run = snapshot.job.status.as_ref().and_then(|s| s.run.clone()).unwrap_or_default();
     run_request(snapshot, attempt, run, permit)
 }

@@ -4,11 +4,15 @@
 //! the queue then decides about everything that has changed meanwhile. The decisions are in
 //! [`super::queue`] and [`super::job`].
 
+mod census;
 mod job;
+mod late;
 mod queue;
 mod recovery;
 mod schedule;
 mod takeover;
+#[cfg(test)]
+mod tests;
 mod wiring;
 
 pub use wiring::{Wiring, cache};

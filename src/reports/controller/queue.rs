@@ -49,6 +49,8 @@ impl Controller {
         let mut snapshot = self.observe_queue(key, &found, &permit);
         if queue::needs_takeover(&found) {
             snapshot.taken_over = Some(self.take_over(key, &found, &permit).await?);
+            // What it found holds slots: this pass waits for it like every later one.
+            snapshot.unaccounted = self.unaccounted(key);
         }
         for _ in 0..MAX_ROUNDS {
             // Decide.

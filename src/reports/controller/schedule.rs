@@ -48,8 +48,10 @@ pub(super) enum Claimed {
     Undecided,
     /// Nobody will know: its schedule cannot be read, or carries a foreign fence.
     LeftAlone,
-    /// Its schedule, read live, has decided its instant without it, or is gone.
+    /// Its schedule, read live, has decided its instant without it.
     Ghost,
+    /// Its schedule, read live, is gone, and nothing of it was prepared.
+    ScheduleGone,
 }
 
 impl Controller {
@@ -76,7 +78,7 @@ impl Controller {
 
     /// The jobs that the schedule has started, and no others of it, stand in their books from now
     /// on. Gives the moment at which the next one joins them.
-    fn follow_claims(&self, key: &ObjectKey, permit: &Permit) -> Option<Timestamp> {
+    pub(super) fn follow_claims(&self, key: &ObjectKey, permit: &Permit) -> Option<Timestamp> {
         let known: Vec<Arc<ReportJob>> = self.works_of(key);
         let (may_start, next) = match self.schedules.lookup(key) {
             Lookup::Unreadable(_) => (BTreeSet::new(), None),
@@ -181,7 +183,7 @@ impl Controller {
             self.deps.reader.get(&key).await.map_err(PassError::Read)?;
         let Some(live) = live else {
             let prepared = !attempts(report).is_empty();
-            return Ok(if prepared { Claimed::Started } else { Claimed::Ghost });
+            return Ok(if prepared { Claimed::Started } else { Claimed::ScheduleGone });
         };
         let found = judge(&live);
         self.schedules.observe(live);

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt as _;
 
-use super::Controller;
+use super::{Controller, Key, wiring::report_of};
 use crate::{
     api::{
         ANNOTATION_RUN_KEY, ActionClass, LABEL_PARENT_UID, LABEL_QUEUE, LABEL_TENANT, LedgerEntry,
@@ -21,7 +21,7 @@ use crate::{
     providers::job::digest::JobDigest,
     reconcile::PassError,
     reports::{
-        facts::{attempts, is_terminal, report_of_attempt},
+        facts::{attempts, is_terminal},
         job,
     },
     runs::open_attempt,
@@ -63,6 +63,11 @@ impl Controller {
         let mut state = self.state.lock();
         if let Some(term) = state.terms.get_mut(key) {
             term.unaccounted = found.iter().map(|entry| entry.uid.clone()).collect();
+        }
+        drop(state);
+        // A pass over one of them may have come to rest before it stood among them.
+        for entry in &found {
+            self.queue.add(Key::Job(ObjectKey::new(&key.namespace, &entry.job)));
         }
         Ok(found)
     }
@@ -110,7 +115,7 @@ fn open_entry(report: &ReportJob, queue: &ReportQueue, now: Time) -> Option<Ledg
 /// The entry of a Job whose report is gone. Nobody knows its estimate any more.
 fn orphaned_entry(job: &Job, now: Time) -> Option<LedgerEntry> {
     let name = job.name_any();
-    let (report, attempt) = report_of_attempt(&name)?;
+    let (report, attempt) = report_of(&name)?;
     Some(LedgerEntry {
         job: report.to_owned(),
         uid: job.labels().get(LABEL_PARENT_UID)?.clone(),

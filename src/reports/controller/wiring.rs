@@ -7,7 +7,7 @@ use kube::ResourceExt as _;
 use tokio::task::JoinSet;
 
 use super::{
-    Controller, Key, Shared, queue_key,
+    Controller, Key, Shared, census, queue_key,
     recovery::{orphan_key, remember},
     schedule::schedule_key,
 };
@@ -17,13 +17,10 @@ use crate::{
         Templates,
     },
     cluster::{Cache, Change, Clients, Listener, ObjectKey, Queue, Scope},
-    identity::occurrence_name,
+    identity::{REPORT_ATTEMPT, occurrence_name, work_of_attempt},
     providers::job::digest::JobDigest,
-    reconcile::{Departures, Deps, RunListener, Watching, follow, job_of_pod},
-    reports::{
-        facts::{is_terminal, report_of_attempt},
-        queue::entries,
-    },
+    reconcile::{Census, Departures, Deps, RunListener, Watching, follow, job_of_pod},
+    reports::{facts::is_terminal, queue::entries},
     telemetry::{EventQueue, Metrics},
 };
 
@@ -39,29 +36,36 @@ pub struct Wiring {
 
 impl Wiring {
     /// Empty caches whose changes make keys due.
-    pub fn new(events: &EventQueue, metrics: &Arc<Metrics>) -> Self {
+    pub fn new(events: &EventQueue, metrics: &Arc<Metrics>, census: &Census) -> Self {
         let queue = Queue::new();
         let state = Shared::default();
         let departures: Arc<Departures> = Arc::default();
         let queues = Cache::new(
             |_: &ReportQueue| None,
             Watching::new("ReportQueue", events, metrics, {
-                let queue = queue.clone();
-                move |change: &Change<'_, ReportQueue>| queue_changed(&queue, change)
+                let (queue, census) = (queue.clone(), census.clone());
+                move |change: &Change<'_, ReportQueue>| {
+                    census::queue_changed(&census, change);
+                    queue_changed(&queue, change);
+                }
             }),
         );
         let jobs = cache(Watching::new("ReportJob", events, metrics, {
             let (queue, state) = (queue.clone(), state.clone());
-            let departures = Arc::clone(&departures);
+            let (departures, census) = (Arc::clone(&departures), census.clone());
             move |change: &Change<'_, ReportJob>| {
+                census::job_changed(&census, change);
                 job_changed(&queue, &state, &departures, change);
             }
         }));
         let schedules = Cache::new(
             |_: &ReportSchedule| None,
             Watching::new("ReportSchedule", events, metrics, {
-                let queue = queue.clone();
-                move |change: &Change<'_, ReportSchedule>| schedule_changed(&queue, change)
+                let (queue, census) = (queue.clone(), census.clone());
+                move |change: &Change<'_, ReportSchedule>| {
+                    census::schedule_changed(&census, change);
+                    schedule_changed(&queue, change);
+                }
             }),
         );
         Self { queues, jobs, schedules, queue, state, departures }
@@ -182,7 +186,7 @@ struct Runs {
 impl RunListener for Runs {
     fn job_changed(&self, change: &Change<'_, Job>) {
         let Some(run) = change.new.or(change.old) else { return };
-        let Some((name, _)) = report_of_attempt(&change.key.name) else { return };
+        let Some((name, _)) = report_of(&change.key.name) else { return };
         let Some(uid) = run.labels().get(LABEL_PARENT_UID) else { return };
         let parent = ObjectKey::new(&change.key.namespace, name);
         let open = self.jobs.get(&parent).is_some_and(|report| {
@@ -205,8 +209,13 @@ impl RunListener for Runs {
 
     fn pod_changed(&self, change: &Change<'_, Pod>) {
         let Some(pod) = change.new.or(change.old) else { return };
-        if let Some((name, _)) = job_of_pod(pod).and_then(report_of_attempt) {
+        if let Some((name, _)) = job_of_pod(pod).and_then(report_of) {
             self.queue.add(Key::Job(ObjectKey::new(&change.key.namespace, name)));
         }
     }
+}
+
+/// The report job of an attempt, by name, and the number of the attempt.
+pub(super) fn report_of(attempt: &str) -> Option<(&str, i32)> {
+    work_of_attempt(attempt, REPORT_ATTEMPT)
 }

@@ -104,6 +104,12 @@ fn after(now: Timestamp, ms: i64) -> Timestamp {
     now.saturating_add(SignedDuration::from_millis(ms)).unwrap_or(Timestamp::MAX)
 }
 
+/// A moment as people are told: whole seconds, and nothing is said to happen before it may.
+pub fn whole(at: Timestamp) -> Timestamp {
+    let up = i64::from(at.subsec_nanosecond() > 0);
+    Timestamp::from_second(at.as_second().saturating_add(up)).unwrap_or(at)
+}
+
 /// Whether an estimate moved so far that it is worth a write: by more than 2 minutes, and by more
 /// than a fifth of the wait.
 pub fn moved(written: Option<Timestamp>, new: Timestamp, now: Timestamp) -> bool {

@@ -25,7 +25,7 @@ pub struct Start {
 }
 
 /// When the next [`MAX_REPLAYED`] jobs start, by name. Not in it are jobs behind those, retries whose
-/// time has not come or that cannot be paid, and everything while nothing starts.
+/// time has not come, and everything while nothing starts.
 pub fn starts(
     books: &Books,
     waiting: &Waiting,

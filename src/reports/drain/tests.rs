@@ -146,6 +146,16 @@ fn an_estimate_is_written_again_only_if_it_moved_far() {
 }
 
 #[test]
+fn people_are_told_whole_seconds_and_never_too_early() {
+    for (milliseconds, seconds) in
+        [(0, 0), (1, 1), (999, 1), (1_000, 1), (1_001, 2), (-1, 0), (-1_000, -1), (-1_500, -1)]
+    {
+        assert_eq!(whole(at(milliseconds)), at(seconds * SECOND), "{milliseconds} ms");
+    }
+    assert_eq!(whole(Timestamp::MAX), Timestamp::MAX);
+}
+
+#[test]
 fn a_position_is_exact_up_to_ten_and_then_round() {
     for (position, told) in [
         (0, 0),

@@ -17,6 +17,7 @@ use crate::{
         self, ArtifactRule, Asked, End, Limits, Phase, RECORD_RELEASE_AFTER, Record, Right, Start,
         Words, Work,
     },
+    schedules,
 };
 
 /// How report jobs speak.
@@ -268,5 +269,6 @@ fn right(of: &Snapshot, record: &Record, now: Timestamp) -> Right {
             message: "its schedule decided this instant without it; it was never run",
             stops_held: true,
         },
+        Standing::ScheduleGone => schedules::gone_before_start(),
     }
 }

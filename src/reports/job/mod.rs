@@ -79,6 +79,8 @@ pub enum Standing {
     },
     /// Made by a report schedule that, read live, has decided its instant without claiming it.
     Ghost,
+    /// Made by a report schedule that, read live, is gone, before anything of it was prepared.
+    ScheduleGone,
 }
 
 /// Its place in the queue, as customers see it.
@@ -197,6 +199,7 @@ impl View<'_> {
             },
             Standing::Undecided
             | Standing::Ghost
+            | Standing::ScheduleGone
             | Standing::QueueNotFound
             | Standing::Accepted { .. }
             | Standing::Rejected { .. } => None,
@@ -291,7 +294,10 @@ impl View<'_> {
             return decision;
         }
         let first = self.status.attempts.is_empty();
-        let known = !matches!(self.snapshot.standing, Standing::Undecided | Standing::Ghost);
+        let known = !matches!(
+            self.snapshot.standing,
+            Standing::Undecided | Standing::Ghost | Standing::ScheduleGone
+        );
         let deadline = queue_deadline(&self.snapshot.job).filter(|_| first && known);
         let retry = self.status.next_attempt_time.map(|at| at.0);
         let later = |at: Option<Timestamp>| at.filter(|at| *at > self.now);

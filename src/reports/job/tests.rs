@@ -336,6 +336,11 @@ fn what_the_queue_answers() {
     let mut ghost = Driver::plain().standing(Standing::Ghost);
     ghost.settle();
     assert_eq!(ghost.outcome(), (ReportState::Cancelled, "Superseded"));
+    let mut left = Driver::plain().standing(Standing::ScheduleGone);
+    left.settle();
+    assert_eq!(left.outcome(), (ReportState::Cancelled, "ScheduleDeleted"));
+    let said = left.status().message.as_deref();
+    assert_eq!(said, Some("its schedule was deleted before it started"));
     let mut undecided = Driver::plain().standing(Standing::Undecided);
     assert_eq!(undecided.settle(), Step::Wait, "answered only once the queue is ready");
     assert_eq!(undecided.writes, 0);

@@ -296,7 +296,8 @@ fn a_late_artifact_of_another_attempt_is_refused_and_told() {
 fn a_terminal_one_is_never_touched_again_and_a_deleted_one_starts_nothing() {
     let mut driver = Driver::plain().running();
     driver.answer(delivered());
-    for standing in [Standing::Undecided, Standing::Ghost, waits(), admitted(2)] {
+    let gone = [Standing::Ghost, Standing::ScheduleGone];
+    for standing in [Standing::Undecided, waits(), admitted(2)].into_iter().chain(gone) {
         driver.snapshot.standing = standing;
         driver.snapshot.place = Some(Place { position: Some("1".into()), estimated_start: None });
         driver.cancel();

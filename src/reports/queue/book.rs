@@ -11,13 +11,17 @@ use std::{
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
+use super::{ledger, spec};
 use crate::{
-    api::{LedgerEntry, ReportJob, ReportState},
+    api::{Ledger, LedgerEntry, ReportJob, ReportQueue, ReportState},
     reports::{
+        admission::{self, Why},
         drain::Start,
         facts::attempts,
         job::queue_deadline,
+        ledger::Books,
         limits::{Refusal, Verdicts},
+        rules::Rules,
         waiting::{Kept, Waiting, WaitingJob},
     },
     runs::{RETRY_REQUESTED, open_attempt},
@@ -72,6 +76,20 @@ pub struct Book {
     entries: BTreeSet<(String, i32)>,
     /// When waiting jobs are likely to start.
     starts: BTreeMap<Arc<str>, Start>,
+    /// The queue at one version, for questions about single jobs.
+    opened: Option<Opened>,
+    /// How often a ledger was opened for such a question.
+    #[cfg(test)]
+    openings: usize,
+}
+
+/// What a version of a queue says, ready to be asked: opening a ledger costs as much as it is long,
+/// and thousands of jobs that wait ask of the same one.
+#[derive(Clone, Debug)]
+struct Opened {
+    version: Option<String>,
+    books: Books,
+    rules: Rules,
 }
 
 impl Book {
@@ -98,6 +116,38 @@ impl Book {
     /// What the queue answered to this job, if that is not recorded in it.
     pub fn answer(&self, name: &str, uid: &str) -> Option<&Answer> {
         self.answered.get(name).filter(|answered| answered.uid == uid).map(|a| &a.answer)
+    }
+
+    /// Why this job waits. `queue` is one version of its queue; `paused` says that its leader has yet
+    /// to account for what it found. `None` if no job of that name waits.
+    pub fn explain(
+        &mut self,
+        queue: &ReportQueue,
+        paused: bool,
+        now: Timestamp,
+        name: &str,
+    ) -> Option<Why> {
+        let version = &queue.metadata.resource_version;
+        let known = self.opened.take().filter(|of| version.is_some() && of.version == *version);
+        let opened = self.opened.insert(known.unwrap_or_else(|| {
+            #[cfg(test)]
+            {
+                self.openings += 1;
+            }
+            Opened {
+                version: version.clone(),
+                books: Books::open(ledger(queue).unwrap_or(&Ledger::new())),
+                rules: spec::rules(&queue.spec, paused, now),
+            }
+        }));
+        opened.rules.starts = spec::starts(&queue.spec, paused, now);
+        admission::explain(&opened.books, &self.waiting, &opened.rules, name)
+    }
+
+    /// How often a ledger was opened to say why jobs wait.
+    #[cfg(test)]
+    pub(super) fn openings(&self) -> usize {
+        self.openings
     }
 
     /// When this job is likely to start.

@@ -358,7 +358,7 @@ impl Shown<'_> {
         let old = stored.drain.clone().unwrap_or_default();
         let keep = |old: Option<Time>, new: Option<Timestamp>| match new {
             Some(new) if !drain::moved(old.map(|t| t.0), new, self.now) => old,
-            new => new.map(Time::new),
+            new => new.map(|at| Time::new(drain::whole(at))),
         };
         let nothing = jobs == 0;
         ApiDrain {

@@ -32,9 +32,17 @@ pub fn refuses_own_run(spec: &ReportQueueSpec, job: &ReportJob) -> Option<&'stat
     )
 }
 
+/// Whether new reports start now. `paused`: the leader has yet to account for what it found.
+pub fn starts(spec: &ReportQueueSpec, paused: bool, now: Timestamp) -> Starts {
+    match policy(spec, now) {
+        _ if paused => Starts::Paused,
+        AdmissionPolicy::Hold => Starts::Held,
+        AdmissionPolicy::Open | AdmissionPolicy::Closed => Starts::Open,
+    }
+}
+
 /// The rules of the queue now. `paused`: the leader has yet to account for what it found.
 pub fn rules(spec: &ReportQueueSpec, paused: bool, now: Timestamp) -> Rules {
-    let policy = policy(spec, now);
     let tenants: BTreeMap<String, TenantRule> = spec
         .tenants
         .iter()
@@ -44,12 +52,8 @@ pub fn rules(spec: &ReportQueueSpec, paused: bool, now: Timestamp) -> Rules {
         })
         .collect();
     Rules {
-        starts: match policy {
-            _ if paused => Starts::Paused,
-            AdmissionPolicy::Hold => Starts::Held,
-            AdmissionPolicy::Open | AdmissionPolicy::Closed => Starts::Open,
-        },
-        accepts: policy != AdmissionPolicy::Closed,
+        starts: starts(spec, paused, now),
+        accepts: policy(spec, now) != AdmissionPolicy::Closed,
         slots: spec.slots,
         tenants,
         queued: spec.limits.queued,

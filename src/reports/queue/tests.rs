@@ -1,7 +1,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::api::{ActionClass, ReportJob};
+use crate::{
+    api::{ActionClass, ReportJob},
+    reports::admission::Why,
+};
 
 const NOW: &str = "2026-11-29T02:00:00Z";
 
@@ -361,4 +364,26 @@ fn a_started_job_of_a_schedule_was_accepted_by_its_claim() {
     let entries = [serde_json::from_value(entry("daily-202611290200")).unwrap()];
     book.hold(&entries);
     assert!(book.holds_slot("daily-202611290200") && !book.holds_slot("daily"));
+}
+
+#[test]
+fn why_jobs_wait_costs_one_look_at_each_version_of_the_ledger() {
+    let jobs: Vec<ReportJob> = (0..500).map(|n| queued(&format!("r{n:03}"), n)).collect();
+    let mut book = book(&jobs);
+    let mut queue = queue(&json!({"slots": 1}), &sealed(&json!([entry("other")])));
+    for version in 1..=3 {
+        queue.metadata.resource_version = Some(version.to_string());
+        for job in &jobs {
+            let name = job.metadata.name.as_deref().unwrap();
+            assert_eq!(book.explain(&queue, false, at(NOW), name), Some(Why::WaitingForSlot));
+        }
+        assert_eq!(book.openings(), version);
+        // What does not come from the ledger needs no other look at it.
+        assert_eq!(book.explain(&queue, true, at(NOW), "r000"), Some(Why::QueuePaused));
+        assert_eq!(book.openings(), version);
+    }
+    // Another version says something else.
+    queue.metadata.resource_version = Some("4".into());
+    queue.status = serde_json::from_value(sealed(&json!([entry("r000")]))).unwrap();
+    assert_eq!(book.explain(&queue, false, at(NOW), "r000"), Some(Why::NameTaken));
 }

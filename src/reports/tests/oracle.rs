@@ -61,8 +61,10 @@ fn decide(
         (if slots == 1 { 0 } else { slots.div_ceil(20) }, slots.div_ceil(10), slots.div_ceil(2));
     let plain = first(ledger, rules, jobs, false);
     let most = if plain.is_some() { busy } else { idle };
+    // Beyond the budget: nothing else is to be done.
+    let alone = plain.is_none() && ledger.entries.is_empty();
     let again = first(ledger, rules, jobs, true)
-        .filter(|(_, job)| rules.retries && retries < most && job.charge <= left);
+        .filter(|(_, job)| rules.retries && retries < most && (job.charge <= left || alone));
     let (_, job) = match (plain, again) {
         (None, None) => return None,
         (Some(plain), None) => plain,
@@ -117,7 +119,7 @@ fn admits(world: &World) -> (Vec<String>, Ledger) {
             return (names, ledger);
         };
         if entry.retry {
-            books.budget.retry(entry.charge);
+            books.budget.retry(&world.rules, entry.charge);
         } else {
             books.budget.first_attempt(&world.rules, entry.charge);
         }

@@ -26,7 +26,7 @@ fn waiting(jobs: &[WaitingJob]) -> Waiting {
 
 #[test]
 fn retries_never_hold_more_than_their_share_nor_cost_more_than_their_budget() {
-    let (mut most_seen, mut exhausted) = (0, 0);
+    let (mut most_seen, mut exhausted, mut beyond) = (0, 0, 0);
     for seed in 0..400 {
         let mut rng = Rng::new(seed).fork(8);
         let failing = *rng.pick(&[30, 60, 95]).unwrap();
@@ -37,9 +37,16 @@ fn retries_never_hold_more_than_their_share_nor_cost_more_than_their_budget() {
             if rng.chance(60) {
                 world.arrivals(3);
             }
-            let before = world.books.retries();
-            for entry in world.admit() {
-                if entry.retry {
+            let (before, books) = (world.books.retries(), world.books.clone());
+            let none_waits = !world.durable.values().any(|job| !job.retry);
+            let admitted = world.admit();
+            for (turn, entry) in admitted.iter().enumerate() {
+                if entry.retry && !books.budget.affords(&world.rules, entry.charge) && turn == 0 {
+                    // One at a time, while there is nothing else to do.
+                    assert!(none_waits && books.used() == 0, "seed {seed}");
+                    assert_eq!(admitted.len(), 1, "seed {seed}");
+                    beyond += 1;
+                } else if entry.retry {
                     cost += entry.charge;
                 } else {
                     paid_in += entry.charge / 10;
@@ -63,7 +70,40 @@ fn retries_never_hold_more_than_their_share_nor_cost_more_than_their_budget() {
             world.ends();
         }
     }
-    assert!(most_seen >= 6 && exhausted > 500, "{most_seen} at once, {exhausted} without budget");
+    assert!(
+        most_seen >= 6 && exhausted > 500 && beyond > 5,
+        "{most_seen} at once, {exhausted} without budget, {beyond} beyond it"
+    );
+}
+
+/// Attempts that a history of these tests can have at most, passes that settle nothing included.
+const MOST_PASSES: usize = 20_000;
+
+#[test]
+fn every_queue_drains_whatever_fails_without_new_work() {
+    let mut beyond = 0;
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed).fork(9);
+        let failing = *rng.pick(&[60, 95, 100]).unwrap();
+        let mood =
+            Mood { failing, wrong: rng.chance(50), priorities: rng.chance(50), ..Mood::default() };
+        let mut world = World::new(seed, mood);
+        for _ in 0..20 {
+            world.arrivals(10);
+            world.admit();
+            world.ends();
+        }
+        let mut passes = 0;
+        while !world.durable.is_empty() || world.books.used() > 0 {
+            passes += 1;
+            assert!(passes < MOST_PASSES, "seed {seed}: {} wait for ever", world.durable.len());
+            let left = world.books.retry_budget_left(&world.rules);
+            let admitted = world.admit();
+            beyond += usize::from(admitted.first().is_some_and(|first| first.charge > left));
+            world.ends();
+        }
+    }
+    assert!(beyond > 300, "only {beyond} went beyond the budget");
 }
 
 #[test]
@@ -105,11 +145,15 @@ fn a_retry_waits_for_its_time() {
 #[test]
 fn a_retry_that_cannot_be_paid_waits_and_smaller_ones_do_not_go_before_it() {
     let rules = Rules { slots: 20, ..Rules::default() };
-    // 20 slots for six minutes are full; all but a second is spent.
+    // 20 slots for six minutes are full; all but a second is spent, and something runs.
     let spent = Ledger { retry_spent: 20 * 360_000 - 1_000, ..Ledger::new() };
     let mut books = Books::open(&spent);
-    let jobs = [retry("a", "t", 60_000), retry("b", "u", 1_000)];
-    let waiting = waiting(&jobs);
+    let mut waiting = waiting(&[job("x", "w", 0, 0)]);
+    assert_eq!(books.admit(&waiting, &rules, at(0), run_ref).0.len(), 1);
+    waiting.remove("x", "uid-x");
+    for retry in [retry("a", "t", 60_000), retry("b", "u", 1_000)] {
+        waiting.upsert(&retry);
+    }
     assert!(books.admit(&waiting, &rules, at(0), run_ref).0.is_empty());
     let why = |books: &Books, name| explain(books, &waiting, &rules, name);
     assert_eq!(why(&books, "a"), Some(Why::RetryBudgetExhausted));
@@ -121,6 +165,30 @@ fn a_retry_that_cannot_be_paid_waits_and_smaller_ones_do_not_go_before_it() {
     assert_eq!((entry.job.as_str(), books.retry_budget_left(&rules)), ("a", 0));
     assert!(books.settle(&rules, "uid-a", 2, 20_000));
     assert_eq!(books.retry_budget_left(&rules), 40_000);
+}
+
+#[test]
+fn with_nothing_else_to_do_a_retry_that_cannot_be_paid_goes_alone() {
+    let rules = Rules { slots: 20, ..Rules::default() };
+    let spent = Ledger { retry_spent: 20 * 360_000, ..Ledger::new() };
+    let mut books = Books::open(&spent);
+    let mut waiting =
+        waiting(&[retry("a", "t", 60_000), retry("b", "u", 1_000), job("x", "w", 5, 0)]);
+    let names = |books: &mut Books, waiting: &Waiting| -> Vec<String> {
+        let (admitted, _) = books.admit(waiting, &rules, at(0), run_ref);
+        admitted.iter().map(|entry| entry.job.clone()).collect()
+    };
+    assert_eq!(names(&mut books, &waiting), ["x"], "a first attempt waits");
+    waiting.remove("x", "uid-x");
+    assert!(names(&mut books, &waiting).is_empty(), "a first attempt runs");
+    books.settle(&rules, "uid-x", 1, 0);
+    assert_eq!(explain(&books, &waiting, &rules, "a"), Some(Why::Next));
+    assert_eq!(names(&mut books, &waiting), ["a"]);
+    waiting.remove("a", "uid-a");
+    assert!(names(&mut books, &waiting).is_empty(), "one at a time");
+    assert_eq!(explain(&books, &waiting, &rules, "b"), Some(Why::RetryBudgetExhausted));
+    books.settle(&rules, "uid-a", 2, 60_000);
+    assert_eq!(names(&mut books, &waiting), ["b"]);
 }
 
 #[test]
