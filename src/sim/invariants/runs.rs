@@ -254,7 +254,10 @@ impl Runs {
                 let sentence = format!("run {handle} was released without an entry in a ledger");
                 blame.on(Invariant::StartedByEntry, identity, sentence);
             }
-        } else if !rights.claims.may_start(&run.parent_uid) {
+        }
+        // A report that no schedule made needs no claim.
+        let by_claim = identity.kind != Kind::ReportJob || parent.is_some_and(facts::is_planned);
+        if by_claim && !rights.claims.may_start(&run.parent_uid) {
             let sentence = format!(
                 "run {handle} of uid {} was released without a started claim",
                 run.parent_uid
@@ -342,9 +345,9 @@ fn may_overlap(handle: &str, run: &Run, identity: &Key, store: &Store) -> bool {
     });
     let parent = store.occurrence(&run.parent_uid);
     let reads = parent.is_some_and(|parent| facts::class(parent) == "ReadOnly");
-    let owner = parent.and_then(|parent| store.schedule_of(parent).or(store.queue_of(parent)));
-    let written_off = owner.is_some_and(|schedule| {
-        let mut list = facts::list(schedule, "/spec/abandon").iter();
+    let owners = parent.map(|parent| [store.schedule_of(parent), store.queue_of(parent)]);
+    let written_off = owners.into_iter().flatten().flatten().any(|owner| {
+        let mut list = facts::list(owner, "/spec/abandon").iter();
         list.any(|entry| facts::text(entry, "/uid") == run.parent_uid)
     });
     accepted || written_off || (reads && (run.told || run.lost))

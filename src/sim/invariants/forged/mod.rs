@@ -7,6 +7,7 @@ use super::Invariant;
 use crate::sim::RunChange;
 
 mod forger;
+mod report_schedules;
 mod reports;
 mod runs;
 
