@@ -133,7 +133,9 @@ impl End<'_> {
             return Some("its schedule has decided its instant without it, but it was not ended");
         }
         if schedule.is_none() && facts::attempts(job).is_empty() {
-            return Some("its schedule is gone and nothing of it was prepared, but it was not ended");
+            return Some(
+                "its schedule is gone and nothing of it was prepared, but it was not ended",
+            );
         }
         (started && unanswered).then_some("its claim is started, but its queue did not answer it")
     }

@@ -82,7 +82,9 @@ impl Records {
             let (key, number) = (facts::text(attempt, "/runKey"), &attempt["number"]);
             let kind = if facts::is_report(new) { 'r' } else { 'm' };
             if key != format!("{id}-{kind}{number}") {
-                wrong(format!("the run key {key:?} of attempt {number} is not {id}-{kind}{number}"));
+                wrong(format!(
+                    "the run key {key:?} of attempt {number} is not {id}-{kind}{number}"
+                ));
             }
         }
     }
