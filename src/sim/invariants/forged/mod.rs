@@ -212,10 +212,17 @@ fn a_handle_that_changes_is_found() {
     forger.must_break(Invariant::OutcomeFixed, "handle changed");
 }
 
+/// A claim of the next minute.
+fn next_claim(uid: &str) -> serde_json::Value {
+    let mut claim = claim(uid, true);
+    claim["time"] = json!("2026-11-29T02:01:00Z");
+    claim
+}
+
 #[test]
 fn two_started_claims_are_found() {
     let (mut forger, term) = Forger::claimed();
-    forger.claim(term, &json!([claim("o1", true), claim("o2", true)]));
+    forger.claim(term, &json!([claim("o1", true), next_claim("o2")]));
     forger.must_break(Invariant::OneStartedClaim, "are started together");
 }
 
@@ -223,8 +230,16 @@ fn two_started_claims_are_found() {
 fn under_allow_claims_may_be_started_together() {
     let (mut forger, term) = Forger::claimed();
     forger.write("person", &schedule(), &json!({"spec": {"concurrencyPolicy": "Allow"}}));
-    forger.claim(term, &json!([claim("o1", true), claim("o2", true)]));
+    forger.claim(term, &json!([claim("o1", true), next_claim("o2")]));
     assert!(forger.checker.violations().is_empty(), "{:#?}", forger.checker.violations());
+}
+
+#[test]
+fn an_instant_that_is_claimed_twice_is_found() {
+    let (mut forger, term) = Forger::claimed();
+    forger.write("person", &schedule(), &json!({"spec": {"concurrencyPolicy": "Allow"}}));
+    forger.claim(term, &json!([claim("o1", true), claim("o2", true)]));
+    forger.must_break(Invariant::ClaimsInOrder, "stands behind");
 }
 
 #[test]
