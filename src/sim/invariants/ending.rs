@@ -166,8 +166,10 @@ impl End<'_> {
     pub(super) fn of_attempt(&self, of: &Value, attempt: &Value) -> Option<&'static str> {
         let run = self.runs.get(facts::text(attempt, "/handle"))?;
         let stops = !facts::text(attempt, "/stopRequestedTime").is_empty();
-        // That both pods are over says nothing about what they did: a person decides.
-        let waits = facts::text(of, "/status/state") == "Unresolved" && run.was_doubled();
+        // That both pods are over says nothing about what they did, and of a pod that vanished with
+        // its node nobody can say that it is over: a person decides.
+        let unresolved = facts::text(of, "/status/state") == "Unresolved";
+        let waits = unresolved && (run.was_doubled() || run.has_lost_its_proof(self.store));
         if run.over().is_some_and(|over| over + UNDER_WAY <= self.at) && !run.lost && !waits {
             return Some("its run is over, but its end was not recorded");
         }

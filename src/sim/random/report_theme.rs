@@ -151,11 +151,13 @@ fn held_then_closed(plan: &mut Plan) {
 fn its_queue_goes(plan: &mut Plan) {
     at(plan, 10, Move::Create(job(0, &simulated(30), &Value::Null)));
     at(plan, 10, Move::Create(job(1, &simulated(30), &json!({"queueDeadlineSeconds": 15}))));
+    at(plan, 10, Move::Create(without_run(5)));
     at(plan, 35, Move::Create(queue(3, &Value::Null)));
     for number in 2..5 {
         at(plan, 40, Move::Create(job(number, &simulated(60), &Value::Null)));
     }
     at(plan, 65, Move::Delete(Kind::ReportQueue, QUEUE));
+    at(plan, 66, Move::Delete(Kind::ReportJob, JOBS[5]));
     at(plan, 70, Move::Create(job(5, &simulated(5), &json!({"cancel": true}))));
     at(plan, 75, Move::Create(queue(1, &Value::Null)));
 }
@@ -191,12 +193,16 @@ fn cancelled_in_every_state(plan: &mut Plan) {
     edit(plan, BEGIN + 43, Kind::ReportJob, JOBS[3], &cancel);
 }
 
-/// Attempts fail, and there is no budget for others, or they are switched off.
+/// Attempts fail, and there is no budget for others, or they are switched off. Three could be repeated
+/// at once, and the budget is for the two largest.
 fn no_budget_for_retries(plan: &mut Plan) {
-    plan.objects.push(queue(2, &json!({"retries": {"budgetPercent": 0}})));
-    ends(plan, &[1, 2, 3], SimulatedOutcome::Failed, Some("Unavailable"));
-    burst(plan, 20, 4, &simulated(5), &Value::Null);
-    edit(plan, 100, Kind::ReportQueue, QUEUE, &json!({"retries": {"enabled": false}}));
+    plan.objects.push(queue(6, &json!({"retries": {"budgetPercent": 0}})));
+    ends(plan, &[1], SimulatedOutcome::Failed, Some("Unavailable"));
+    let again =
+        Rule { duration: Some(secs(45)), attempts: Some(vec![2, 3]), ..plan.rules[0].clone() };
+    plan.rules.insert(0, again);
+    burst(plan, 20, 6, &simulated(5), &json!({"estimateSeconds": 3600}));
+    edit(plan, 120, Kind::ReportQueue, QUEUE, &json!({"retries": {"enabled": false}}));
     let retries = json!({"retries": {"enabled": true, "budgetPercent": 100}});
     edit(plan, 150, Kind::ReportQueue, QUEUE, &retries);
 }
@@ -267,12 +273,16 @@ fn refused_by_its_template(plan: &mut Plan) {
         "metadata": {"name": format!("{}-r1", JOBS[1]), "namespace": "default"},
         "spec": {"suspend": true, "template": pod},
     }));
-    // Neither the job nor its queue says what to run.
-    let mut nothing = job(2, &Value::Null, &Value::Null);
+    at(plan, BEGIN, Move::Create(without_run(2)));
+}
+
+/// Neither the job nor its queue says what to run.
+fn without_run(number: usize) -> Value {
+    let mut nothing = job(number, &Value::Null, &Value::Null);
     if let Some(spec) = nothing["spec"].as_object_mut() {
         spec.remove("run");
     }
-    at(plan, BEGIN, Move::Create(nothing));
+    nothing
 }
 
 /// Reports succeed without the artifact that they owe, or with one.

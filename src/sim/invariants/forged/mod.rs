@@ -436,6 +436,30 @@ fn two_pods_that_are_over_wait_for_a_person_and_one_does_not() {
 }
 
 #[test]
+fn a_pod_that_vanished_with_its_node_waits_for_a_person_and_one_of_a_node_that_stands_does_not() {
+    for replaced in [true, false] {
+        let (mut forger, term) = Forger::running();
+        let node = crate::sim::Key::new(crate::sim::Kind::Node, "", "node-a");
+        forger.write("kubelet", &node, &json!({"metadata": {"uid": "n1"}}));
+        let meta = json!({"uid": "p1", "ownerReferences": json!([{"kind": "Job", "uid": "j1"}])});
+        let pod = json!({"metadata": meta, "spec": {"nodeName": "node-a"}});
+        forger.write("job-controller", &forger::pod(1), &pod);
+        forger.delete("garbage-collector", &forger::pod(1));
+        if replaced {
+            forger.delete("person", &node);
+            forger.write("kubelet", &node, &json!({"metadata": {"uid": "n2"}}));
+        }
+        forger.at(150).finish_job(1, "Failed");
+        forger.attempts(term, "Unresolved", &json!([attempt(1, &json!({"outcome": "Unknown"}))]));
+        if replaced {
+            forger.must_pass();
+        } else {
+            forger.must_break(Invariant::Converged, "its end was not recorded");
+        }
+    }
+}
+
+#[test]
 fn the_reference_explains_every_invariant() {
     let reference = include_str!("../../../../docs/reference/invariants.md");
     let headings: Vec<&str> =
