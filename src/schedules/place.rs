@@ -114,7 +114,10 @@ impl<S: Kind> Draft<'_, S> {
     /// Whether the plan cannot be carried out now; then nothing of it is recorded, and it is made
     /// anew later.
     pub(super) fn blocked(&mut self, planned: &SchedulePlan, wanted: &[IntendedTime]) -> bool {
-        if planned.run.is_empty() && planned.skipped.is_empty() {
+        // From when an edit counts is read from the clock.
+        let stored = self.status.effective_time;
+        let edited = stored.is_some_and(|from| from.0 != planned.effective_time);
+        if planned.run.is_empty() && planned.skipped.is_empty() && !edited {
             return false;
         }
         if let Err(why) = &self.snapshot.may_create {

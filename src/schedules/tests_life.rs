@@ -61,6 +61,27 @@ fn a_wrong_clock_creates_nothing_and_says_so() {
 }
 
 #[test]
+fn an_edit_that_is_seen_by_a_wrong_clock_counts_once_the_clock_is_right() {
+    let mut driver = Driver::policy("Forbid");
+    driver.run("2026-01-01T00:30:00Z");
+    let from = driver.status().effective_time;
+    assert!(from.is_some());
+    driver.snapshot.schedule.spec.schedule = "*/10 * * * *".to_owned();
+    driver.snapshot.may_create = Err("the clocks differ by 88 s".into());
+    driver.run("2026-01-01T00:30:30Z");
+    assert_eq!(
+        driver.status().effective_time,
+        from,
+        "by that clock the edit counts from another time"
+    );
+    assert_eq!(driver.status().conditions[0].reason, "ClockSkew");
+    driver.snapshot.may_create = Ok(());
+    driver.run("2026-01-01T00:32:00Z");
+    let effective = driver.status().effective_time.map(|from| from.0);
+    assert_eq!(effective, Some(time("2026-01-01T00:32:00Z")));
+}
+
+#[test]
 fn a_wrong_clock_starts_nothing_that_waits() {
     let mut driver = Driver::policy("Enqueue");
     driver.run("2026-01-01T01:00:00Z");

@@ -251,6 +251,12 @@ struct Covered {
     /// `Failed/ExitCode`.
     reasons: BTreeMap<String, u64>,
     skipped: BTreeMap<String, u64>,
+    /// The same of reports.
+    report_transitions: BTreeMap<String, u64>,
+    report_reasons: BTreeMap<String, u64>,
+    report_skipped: BTreeMap<String, u64>,
+    /// Whether queues admitted: `Open/SlotsLowered`.
+    admissions: BTreeMap<String, u64>,
     events: BTreeMap<String, u64>,
     /// How leadership was gained.
     gained: BTreeMap<String, u64>,
@@ -279,6 +285,10 @@ impl Covered {
             transitions: coverage.transitions.into_iter().map(arrow).collect(),
             reasons: coverage.reasons.into_iter().map(slash).collect(),
             skipped: coverage.skipped,
+            report_transitions: coverage.report_transitions.into_iter().map(arrow).collect(),
+            report_reasons: coverage.report_reasons.into_iter().map(slash).collect(),
+            report_skipped: coverage.report_skipped,
+            admissions: coverage.admissions.into_iter().map(slash).collect(),
             events: coverage.events,
             gained: coverage.gained,
             ended: coverage.ended,
@@ -302,6 +312,10 @@ impl Covered {
             ("States of occurrences", &self.transitions),
             ("States and reasons", &self.reasons),
             ("Instants that were not run", &self.skipped),
+            ("States of reports", &self.report_transitions),
+            ("States and reasons of reports", &self.report_reasons),
+            ("Instants of reports that were not run", &self.report_skipped),
+            ("Queues", &self.admissions),
             ("Leadership gained", &self.gained),
             ("Processes that ended by themselves", &self.ended),
             ("Events", &self.events),

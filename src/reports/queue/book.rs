@@ -113,6 +113,11 @@ impl Book {
         !self.fresh.is_empty()
     }
 
+    /// Whether a job was answered and does not say so itself yet.
+    pub fn has_answers(&self) -> bool {
+        !self.answered.is_empty()
+    }
+
     /// What the queue answered to this job, if that is not recorded in it.
     pub fn answer(&self, name: &str, uid: &str) -> Option<&Answer> {
         self.answered.get(name).filter(|answered| answered.uid == uid).map(|a| &a.answer)

@@ -264,7 +264,9 @@ pub fn decide(
         // What was decided is decided again then.
         return Plan { wake_at: Some(pause), probe: plan.probe, ..Plan::default() };
     }
-    if decided || (!sealed && (open || book.has_fresh() || !book.waiting().is_empty())) {
+    // No job is told its answer, not even that it is rejected, before its queue is sealed.
+    let asked = book.has_fresh() || book.has_answers() || !book.waiting().is_empty();
+    if decided || (!sealed && (open || asked)) {
         plan.status = Some(status);
         return plan;
     }

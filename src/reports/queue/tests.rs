@@ -268,6 +268,19 @@ fn nothing_is_written_without_a_reason() {
 }
 
 #[test]
+fn a_queue_is_sealed_although_all_that_is_new_is_rejected() {
+    let spec = json!({"slots": 1, "admission": "Closed"});
+    let first = pass(&snapshot(queue(&spec, &sealed(&json!([]))), Vec::new()), &mut book(&[]));
+    let mut stored = queue(&spec, &Value::Null);
+    stored.status = first.status;
+    stored.status.as_mut().unwrap().fence = Some(Fence { epoch: 6, nonce: "o".into() });
+    let mut book = book(&[new("r0", 1)]);
+    let plan = pass(&snapshot(stored, Vec::new()), &mut book);
+    assert_eq!(rejection(&book, "r0"), Some("QueueClosed"));
+    assert!(plan.status.is_some(), "a job is answered once its queue is sealed");
+}
+
+#[test]
 fn counts_are_shown_once_in_a_while() {
     let spec = json!({"slots": 1});
     let entries = json!([entry("old")]);

@@ -1,4 +1,5 @@
 //! Who may start: started claims of a sealed schedule, or the own seal where there is no schedule.
+//! Claims of both kinds of schedules are judged alike; those of reports are all started at once.
 
 use std::collections::BTreeSet;
 
@@ -23,9 +24,14 @@ impl Claims {
         }
         let Some(new) = case.after() else { return };
         match case.commit.key.kind {
-            Kind::MaintenanceSchedule => {
+            kind if facts::is_schedule(kind) => {
+                in_order(&case.commit.key, new, blame);
                 if let Some(old) = case.before() {
-                    one_started(&case.commit.key, old, new, blame);
+                    if kind == Kind::ReportSchedule {
+                        claimed_once(&case.commit.key, old, new, blame);
+                    } else {
+                        one_started(&case.commit.key, old, new, blame);
+                    }
                     kept(case, old, new, runs, blame);
                 }
                 let started = facts::claims(new).iter().filter(|claim| facts::is_started(claim));
@@ -62,6 +68,35 @@ fn started(schedule: &Value) -> impl Iterator<Item = &Value> {
     facts::claims(schedule).iter().filter(|claim| facts::is_started(claim))
 }
 
+/// Claims stand in the order of their instants, and no instant has two.
+fn in_order(key: &Key, schedule: &Value, blame: &mut Blame) {
+    for pair in facts::claims(schedule).windows(2) {
+        // Instants have one spelling, which sorts by time.
+        let (first, next) = (facts::text(&pair[0], "/time"), facts::text(&pair[1], "/time"));
+        if first >= next {
+            let sentence = format!("the claim of {next} stands behind that of {first}");
+            blame.on(Invariant::ClaimsInOrder, key, sentence);
+        }
+    }
+}
+
+/// A schedule of reports, whose instants nobody asks for by hand, claims nothing that it has decided.
+fn claimed_once(key: &Key, old: &Value, new: &Value, blame: &mut Blame) {
+    if takes_over(old) {
+        return;
+    }
+    let decided = facts::text(old, "/status/lastScheduleTime");
+    let before: BTreeSet<&str> =
+        facts::claims(old).iter().map(|claim| facts::text(claim, "/uid")).collect();
+    for claim in facts::claims(new) {
+        let time = facts::text(claim, "/time");
+        if !before.contains(facts::text(claim, "/uid")) && time <= decided {
+            let sentence = format!("{time} is claimed, and everything until {decided} was decided");
+            blame.on(Invariant::ClaimsInOrder, key, sentence);
+        }
+    }
+}
+
 /// Except under `Allow` no claim is started while another is. A schedule that is taken over carries
 /// on with what had begun.
 fn one_started(key: &Key, old: &Value, new: &Value, blame: &mut Blame) {
@@ -95,8 +130,7 @@ fn kept(case: &Case, old: &Value, new: &Value, runs: &Runs, blame: &mut Blame) {
         let time = facts::text(claim, "/time");
         let occurrence = case.store.occurrence(uid);
         let digits: String = time.chars().filter(char::is_ascii_digit).take(12).collect();
-        let name = format!("{}-{digits}", key.name);
-        let occurrence_key = Key::new(Kind::MaintenanceOccurrence, key.namespace.clone(), name);
+        let occurrence_key = facts::work_key(key, &digits);
         if case.store.stands(&occurrence_key, uid) {
             if !occurrence.is_some_and(facts::is_terminal) {
                 let sentence = format!("the started claim of {time} was dropped before its end");

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{
     Blame, Invariant,
     admissions::{entries, is_over, job_of},
-    ending::End,
+    ending::{End, is_ghost},
     facts,
 };
 use crate::sim::{Key, Kind};
@@ -25,7 +25,8 @@ impl End<'_> {
             }
         }
         for (key, job) in self.store.all(Kind::ReportJob) {
-            let left_alone = self.store.queue_of(job).is_some_and(|q| self.is_quarantined(q));
+            let owners = [self.store.queue_of(job), self.store.schedule_of(job)];
+            let left_alone = owners.into_iter().flatten().any(|owner| self.is_quarantined(owner));
             let going = !facts::text(job, "/metadata/deletionTimestamp").is_empty();
             let open = !facts::is_terminal(job) && !going;
             if open && !left_alone && !self.is_quarantined(job) && self.has_rested(key) {
@@ -96,7 +97,12 @@ impl End<'_> {
         let mut left = |sentence: &str| blame.on(Invariant::Converged, key, sentence);
         let queue_key = facts::queue_key(job);
         let there = self.store.queue_of(job).is_some() && self.has_rested(&queue_key);
-        if there && facts::text(job, "/status/state").is_empty() {
+        let unanswered = facts::text(job, "/status/state").is_empty();
+        if facts::is_planned(job) {
+            if let Some(sentence) = self.of_instant(job, there && unanswered) {
+                left(sentence);
+            }
+        } else if there && unanswered {
             left("its queue did not answer it");
         }
         let open = facts::attempts(job)
@@ -109,5 +115,28 @@ impl End<'_> {
         if let Some(sentence) = self.of_attempt(job, attempt) {
             left(sentence);
         }
+    }
+
+    /// What is left to do about a job that a schedule made, by what that has decided.
+    fn of_instant(&self, job: &Value, unanswered: bool) -> Option<&'static str> {
+        let schedule = self.store.schedule_of(job);
+        if !self.has_rested(&facts::schedule_key(job)) {
+            return None;
+        }
+        let uid = facts::uid(job);
+        let claim = schedule
+            .into_iter()
+            .flat_map(facts::claims)
+            .find(|claim| facts::text(claim, "/uid") == uid);
+        let started = claim.is_some_and(facts::is_started) && self.is_due(job, schedule);
+        if claim.is_none() && is_ghost(job, schedule) {
+            return Some("its schedule has decided its instant without it, but it was not ended");
+        }
+        if schedule.is_none() && facts::attempts(job).is_empty() {
+            return Some(
+                "its schedule is gone and nothing of it was prepared, but it was not ended",
+            );
+        }
+        (started && unanswered).then_some("its claim is started, but its queue did not answer it")
     }
 }

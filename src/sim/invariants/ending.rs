@@ -33,7 +33,8 @@ pub(super) struct End<'a> {
 
 impl End<'_> {
     pub(super) fn judge(&self, blame: &mut Blame) {
-        for (key, schedule) in self.store.all(Kind::MaintenanceSchedule) {
+        let of_reports = self.store.all(Kind::ReportSchedule);
+        for (key, schedule) in self.store.all(Kind::MaintenanceSchedule).chain(of_reports) {
             if self.is_quarantined(schedule) {
                 continue;
             }
@@ -95,7 +96,7 @@ impl End<'_> {
             return true;
         }
         self.store.get(&key).is_some_and(|occurrence| {
-            let by_hand = facts::text(occurrence, "/spec/scheduleUID").is_empty();
+            let by_hand = !facts::is_planned(occurrence);
             // One made by hand tells its own story; so does one that is left alone.
             by_hand || self.is_quarantined(occurrence)
         })
@@ -165,8 +166,10 @@ impl End<'_> {
     pub(super) fn of_attempt(&self, of: &Value, attempt: &Value) -> Option<&'static str> {
         let run = self.runs.get(facts::text(attempt, "/handle"))?;
         let stops = !facts::text(attempt, "/stopRequestedTime").is_empty();
-        // That both pods are over says nothing about what they did: a person decides.
-        let waits = facts::text(of, "/status/state") == "Unresolved" && run.was_doubled();
+        // That both pods are over says nothing about what they did, and of a pod that vanished with
+        // its node nobody can say that it is over: a person decides.
+        let unresolved = facts::text(of, "/status/state") == "Unresolved";
+        let waits = unresolved && (run.was_doubled() || run.has_lost_its_proof(self.store));
         if run.over().is_some_and(|over| over + UNDER_WAY <= self.at) && !run.lost && !waits {
             return Some("its run is over, but its end was not recorded");
         }
@@ -174,20 +177,25 @@ impl End<'_> {
         held.then_some("its run is prepared and committed, but it was not released")
     }
 
-    /// Whether a started occurrence has nothing more to wait for.
-    fn may_begin(&self, occurrence: &Value, schedule: Option<&Value>) -> bool {
+    /// Whether its instant, delayed as far as its schedule may delay it, is long over.
+    pub(super) fn is_due(&self, work: &Value, schedule: Option<&Value>) -> bool {
         let spread = schedule
             .and_then(|schedule| schedule.pointer("/spec/spread/windowSeconds"))
             .and_then(Value::as_i64)
             .unwrap_or(0);
+        facts::time(work, "/spec/intendedTime")
+            .and_then(|at| at.checked_add(SignedDuration::from_secs(spread)).ok())
+            .is_some_and(|at| at <= self.now - UNDER_WAY_WALL)
+    }
+
+    /// Whether a started occurrence has nothing more to wait for.
+    fn may_begin(&self, occurrence: &Value, schedule: Option<&Value>) -> bool {
         let rested = self.now - UNDER_WAY_WALL;
-        let begins = facts::time(occurrence, "/spec/intendedTime")
-            .and_then(|at| at.checked_add(SignedDuration::from_secs(spread)).ok());
         let next = facts::time(occurrence, "/status/nextAttemptTime");
         let refused = facts::list(occurrence, "/status/conditions")
             .iter()
             .any(|condition| facts::text(condition, "/reason") == "CreateRefused");
-        begins.is_some_and(|at| at <= rested) && next.is_none_or(|at| at <= rested) && !refused
+        self.is_due(occurrence, schedule) && next.is_none_or(|at| at <= rested) && !refused
     }
 
     /// A Job that was prepared for nothing is removed.
@@ -209,19 +217,17 @@ impl End<'_> {
     }
 }
 
-/// A planned occurrence whose instant its schedule has decided without it.
-fn is_ghost(occurrence: &Value, schedule: Option<&Value>) -> bool {
-    let instant = facts::text(occurrence, "/spec/intendedTime");
-    let planned = !facts::text(occurrence, "/spec/scheduleUID").is_empty();
+/// Planned work whose instant its schedule has decided without it.
+pub(super) fn is_ghost(work: &Value, schedule: Option<&Value>) -> bool {
+    let instant = facts::text(work, "/spec/intendedTime");
     let decided = schedule.is_some_and(|schedule| {
         // Instants have one spelling, which sorts by time.
         instant <= facts::text(schedule, "/status/lastScheduleTime")
     });
-    planned && decided && facts::attempts(occurrence).is_empty()
+    facts::is_planned(work) && decided && facts::attempts(work).is_empty()
 }
 
-/// The occurrence of an instant of a schedule.
+/// The work of an instant of a schedule.
 fn occurrence_key(schedule: &Key, instant: Timestamp) -> Key {
-    let name = format!("{}-{}", schedule.name, instant.strftime("%Y%m%d%H%M"));
-    Key::new(Kind::MaintenanceOccurrence, schedule.namespace.clone(), name)
+    facts::work_key(schedule, &instant.strftime("%Y%m%d%H%M").to_string())
 }

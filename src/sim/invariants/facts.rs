@@ -38,7 +38,7 @@ impl Store {
         };
         if is_work(commit.key.kind) {
             self.occurrences.insert(uid(new).to_owned(), new.clone());
-            if is_terminal(new) && text(new, "/status/reason") != "NotClaimed" {
+            if is_terminal(new) && !is_unwanted(new) {
                 self.ended.insert(commit.key.clone());
             }
         }
@@ -83,9 +83,9 @@ impl Store {
         self.get(&queue_key(job))
     }
 
-    /// The schedule that an occurrence names, if it stands.
-    pub(super) fn schedule_of(&self, occurrence: &Value) -> Option<&Value> {
-        self.get(&schedule_key(occurrence))
+    /// The schedule that an occurrence or a report job names, if it stands.
+    pub(super) fn schedule_of(&self, work: &Value) -> Option<&Value> {
+        self.get(&schedule_key(work))
     }
 }
 
@@ -95,10 +95,35 @@ pub(super) fn queue_key(job: &Value) -> Key {
     Key::new(Kind::ReportQueue, namespace, text(job, "/spec/queueName"))
 }
 
-/// The key of the schedule that an occurrence names.
-pub(super) fn schedule_key(occurrence: &Value) -> Key {
-    let namespace = text(occurrence, "/metadata/namespace");
-    Key::new(Kind::MaintenanceSchedule, namespace, text(occurrence, "/spec/scheduleName"))
+/// The key of the schedule that an occurrence or a report job names.
+pub(super) fn schedule_key(work: &Value) -> Key {
+    let kind = if is_report(work) { Kind::ReportSchedule } else { Kind::MaintenanceSchedule };
+    Key::new(kind, text(work, "/metadata/namespace"), text(work, "/spec/scheduleName"))
+}
+
+/// Whether objects of this kind have instants.
+pub(super) fn is_schedule(kind: Kind) -> bool {
+    matches!(kind, Kind::MaintenanceSchedule | Kind::ReportSchedule)
+}
+
+/// The key of the work of an instant of a schedule, given as the digits of its minute.
+pub(super) fn work_key(schedule: &Key, digits: &str) -> Key {
+    let kind = match schedule.kind {
+        Kind::ReportSchedule => Kind::ReportJob,
+        _ => Kind::MaintenanceOccurrence,
+    };
+    Key::new(kind, schedule.namespace.clone(), format!("{}-{digits}", schedule.name))
+}
+
+/// Whether a schedule made it.
+pub(super) fn is_planned(work: &Value) -> bool {
+    !text(work, "/spec/scheduleUID").is_empty()
+}
+
+/// Whether it ended because its schedule did not want it: its instant is not thereby accounted for.
+fn is_unwanted(work: &Value) -> bool {
+    let reason = text(work, "/status/reason");
+    reason == "NotClaimed" || (is_report(work) && reason == "Superseded")
 }
 
 /// Whether a writer is a replica of the operator: `r0`, `r1`, …

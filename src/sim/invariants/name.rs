@@ -42,6 +42,8 @@ pub enum Invariant {
     OneStartedClaim,
     /// A started claim is dropped only when its work is over.
     ClaimKept,
+    /// Claims are in the order of their instants, and reports are claimed once.
+    ClaimsInOrder,
     /// Records are removed behind a mark that never goes back.
     RecordsBehindMark,
     /// At the end: every instant that became due was run or is accounted for.
@@ -52,7 +54,7 @@ pub enum Invariant {
 
 impl Invariant {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::HistoryNotEmpty,
         Self::EpochsIncrease,
         Self::EpochOfOneProcess,
@@ -71,6 +73,7 @@ impl Invariant {
         Self::UnresolvedNotRetried,
         Self::OneStartedClaim,
         Self::ClaimKept,
+        Self::ClaimsInOrder,
         Self::RecordsBehindMark,
         Self::InstantsAccounted,
         Self::Converged,
@@ -97,6 +100,7 @@ impl Invariant {
             Self::UnresolvedNotRetried => "unresolved-not-retried",
             Self::OneStartedClaim => "one-started-claim",
             Self::ClaimKept => "claim-kept",
+            Self::ClaimsInOrder => "claims-in-order",
             Self::RecordsBehindMark => "records-behind-mark",
             Self::InstantsAccounted => "instants-accounted",
             Self::Converged => "converged",

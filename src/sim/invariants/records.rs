@@ -31,20 +31,18 @@ impl Records {
                 }
             }
             Kind::ReportJob => {
+                if let Some(new) = case.after().filter(|new| facts::is_planned(new)) {
+                    self.identity(&case.commit.key, case.before(), new, blame);
+                }
                 if let (Some(old), Some(new)) = (case.before(), case.after()) {
                     outcome(&case.commit.key, old, new, blame);
                     report(&case.commit.key, old, new, blame);
                 }
-                if case.by_replica
-                    && case.commit.verb == Verb::Delete
-                    && let Some(old) = case.before().filter(|old| !facts::is_terminal(old))
-                {
-                    let state = facts::text(old, "/status/state");
-                    let sentence = format!("removed while it was {state:?}");
-                    blame.on(Invariant::RecordsBehindMark, &case.commit.key, sentence);
+                if case.by_replica && case.commit.verb == Verb::Delete {
+                    removal(case, blame);
                 }
             }
-            Kind::MaintenanceSchedule => mark(case, blame),
+            kind if facts::is_schedule(kind) => mark(case, blame),
             _ => {}
         }
     }
@@ -82,8 +80,11 @@ impl Records {
         }
         for attempt in facts::attempts(new) {
             let (key, number) = (facts::text(attempt, "/runKey"), &attempt["number"]);
-            if key != format!("{id}-m{number}") {
-                wrong(format!("the run key {key:?} of attempt {number} is not {id}-m{number}"));
+            let kind = if facts::is_report(new) { 'r' } else { 'm' };
+            if key != format!("{id}-{kind}{number}") {
+                wrong(format!(
+                    "the run key {key:?} of attempt {number} is not {id}-{kind}{number}"
+                ));
             }
         }
     }
@@ -157,6 +158,9 @@ fn removal(case: &Case, blame: &mut Blame) {
     if !facts::is_terminal(old) {
         let state = facts::text(old, "/status/state");
         blame.on(Invariant::RecordsBehindMark, key, format!("removed while it was {state:?}"));
+    }
+    if facts::is_report(old) && !facts::is_planned(old) {
+        return; // its queue keeps it for a time
     }
     // A schedule that no term has sealed yet was created just now, while its records were orphans.
     let schedule = case.store.schedule_of(old).filter(|schedule| facts::fence(schedule).is_some());

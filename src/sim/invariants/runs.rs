@@ -32,6 +32,10 @@ pub(super) struct Run {
     pods: BTreeSet<String>,
     /// Every pod that the Job ever had.
     had: BTreeSet<String>,
+    /// Name and uid of the node of each pod, by the pod's uid.
+    nodes: BTreeMap<String, (String, String)>,
+    /// Pods that vanished before they were seen over.
+    vanished: BTreeSet<String>,
     /// Whether it was asked to stop.
     told: bool,
     /// Whether its provider has forgotten it.
@@ -51,6 +55,16 @@ impl Run {
     /// Whether its Job had more than one pod, so that nobody but a person can say what that did.
     pub(super) fn was_doubled(&self) -> bool {
         self.had.len() > 1
+    }
+
+    /// Whether a pod of its Job vanished before it was seen over, and its node is gone or another one
+    /// since: nobody but a person can say whether its containers act.
+    pub(super) fn has_lost_its_proof(&self, store: &Store) -> bool {
+        let stands = |(name, uid): &(String, String)| {
+            store.get(&Key::new(Kind::Node, "", name.clone())).is_some_and(|n| facts::uid(n) == uid)
+        };
+        let nodes = self.vanished.iter().filter_map(|pod| self.nodes.get(pod));
+        nodes.into_iter().any(|node| !stands(node))
     }
 
     /// When a released run was over.
@@ -201,6 +215,17 @@ impl Runs {
         };
         let Some(run) = self.by_handle.get_mut(facts::uid_of_owner(job)) else { return };
         run.had.insert(facts::uid(pod).to_owned());
+        let node = facts::text(pod, "/spec/nodeName");
+        if !node.is_empty() {
+            let stands = case.store.get(&Key::new(Kind::Node, "", node)).map(facts::uid);
+            let of = || (node.to_owned(), stands.unwrap_or_default().to_owned());
+            run.nodes.entry(facts::uid(pod).to_owned()).or_insert_with(of);
+        }
+        let over =
+            |pod: &Value| ["Succeeded", "Failed"].contains(&facts::text(pod, "/status/phase"));
+        if case.after().is_none() && !over(pod) {
+            run.vanished.insert(facts::uid(pod).to_owned());
+        }
         let phase = case.after().map_or("", |pod| facts::text(pod, "/status/phase"));
         // The API server binds no pod that is being deleted.
         let never_bound = facts::text(pod, "/spec/nodeName").is_empty()
@@ -254,7 +279,10 @@ impl Runs {
                 let sentence = format!("run {handle} was released without an entry in a ledger");
                 blame.on(Invariant::StartedByEntry, identity, sentence);
             }
-        } else if !rights.claims.may_start(&run.parent_uid) {
+        }
+        // A report that no schedule made needs no claim.
+        let by_claim = identity.kind != Kind::ReportJob || parent.is_some_and(facts::is_planned);
+        if by_claim && !rights.claims.may_start(&run.parent_uid) {
             let sentence = format!(
                 "run {handle} of uid {} was released without a started claim",
                 run.parent_uid
@@ -328,26 +356,38 @@ impl Runs {
 }
 
 /// Whether a person accepted the duplicate or wrote the old run off, or it only reads and was told
-/// to stop as far as its provider can be.
+/// to stop as far as its provider can be, or its provider knows it no more after it was asked to stop
+/// it, which suffices for what need not be fenced.
 fn may_overlap(handle: &str, run: &Run, identity: &Key, store: &Store) -> bool {
     let current = store.get(identity);
-    let accepted = current.is_some_and(|occurrence| {
-        let mut attempts = facts::attempts(occurrence).iter();
-        let attempt = attempts.find(|attempt| facts::text(attempt, "/handle") == handle);
-        let number = attempt.and_then(|attempt| attempt["number"].as_i64());
-        number.and_then(|number| facts::resolution(occurrence, number)).is_some_and(|resolution| {
+    let of_handle = |work: &Value| {
+        let mut attempts = facts::attempts(work).iter();
+        attempts.find(|attempt| facts::text(attempt, "/handle") == handle).cloned()
+    };
+    let accepted = current.is_some_and(|work| {
+        let number = of_handle(work).and_then(|attempt| attempt["number"].as_i64());
+        number.and_then(|number| facts::resolution(work, number)).is_some_and(|resolution| {
             facts::text(resolution, "/decision") == "Retry"
                 && facts::flag(resolution, "/acceptDuplicate")
         })
     });
     let parent = store.occurrence(&run.parent_uid);
-    let reads = parent.is_some_and(|parent| facts::class(parent) == "ReadOnly");
-    let owner = parent.and_then(|parent| store.schedule_of(parent).or(store.queue_of(parent)));
-    let written_off = owner.is_some_and(|schedule| {
-        let mut list = facts::list(schedule, "/spec/abandon").iter();
+    let class = parent.map_or("Fenced", facts::class);
+    let owners = parent.map(|parent| [store.schedule_of(parent), store.queue_of(parent)]);
+    let written_off = owners.into_iter().flatten().flatten().any(|owner| {
+        let mut list = facts::list(owner, "/spec/abandon").iter();
         list.any(|entry| facts::text(entry, "/uid") == run.parent_uid)
     });
-    accepted || written_off || (reads && (run.told || run.lost))
+    // What a deleted object has begun is stopped, and there is nowhere to record it.
+    let deleted = current.is_none_or(|current| facts::uid(current) != run.parent_uid);
+    let stop = parent
+        .and_then(of_handle)
+        .is_some_and(|attempt| deleted || !facts::text(&attempt, "/stopRequestedTime").is_empty());
+    let absent = run.lost || run.job_over.is_some();
+    accepted
+        || written_off
+        || (class == "ReadOnly" && (run.told || run.lost))
+        || (class != "Fenced" && stop && absent)
 }
 
 /// Identity and uid of the object that a Job of ours runs for.

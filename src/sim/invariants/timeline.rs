@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::{Blame, Case, Invariant, facts, instants::Timing};
-use crate::sim::{Key, Kind};
+use crate::sim::Key;
 
 /// How far the moment from which a new timing counts may be from when it was seen: the largest clock
 /// difference with which a leader decides anything, and a second for the cut to whole ones.
@@ -44,7 +44,7 @@ pub(super) struct Timeline {
 
 impl Timeline {
     pub(super) fn follow(&mut self, case: &Case, blame: &mut Blame) {
-        if case.commit.key.kind != Kind::MaintenanceSchedule {
+        if !facts::is_schedule(case.commit.key.kind) {
             return;
         }
         let Some(new) = case.after() else { return };

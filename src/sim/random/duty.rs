@@ -1,4 +1,5 @@
-//! What each seed has to see to, besides what chance brings: one fault at one kind of write.
+//! What each seed has to see to, besides what chance brings: one fault at one kind of write, and one
+//! more at a kind of write about reports if its history has some.
 //!
 //! By chance alone the rarest pairs would take some hundred thousand histories. A seed's duty is its
 //! remainder, so every range of a few hundred seeds has all duties, and a fault whose write does not
@@ -12,13 +13,15 @@ use super::{
     moves::{Around, Move, Who},
     objects,
     plan::Plan,
+    reports,
 };
 use crate::sim::{
     rng::Rng,
     world::{Class, Effect, Fault, LEASE_NAME, LEASE_NAMESPACE},
 };
 
-/// Kinds of writes that the operator sends, dry runs included, as coverage names them.
+/// Kinds of writes that the operator sends, dry runs included, as coverage names them; those about
+/// reports are [`REPORT_WRITES`].
 pub const WRITES: [&str; 20] = [
     "create event",
     "create job",
@@ -40,6 +43,18 @@ pub const WRITES: [&str; 20] = [
     "update msched/status (dry run)",
     "update rtrace/status",
     "update rtrace/status (dry run)",
+];
+
+/// The same about reports.
+pub const REPORT_WRITES: [&str; 8] = [
+    "create rjob",
+    "delete rjob",
+    "update rjob/status",
+    "update rjob/status (dry run)",
+    "update rqueue/status",
+    "update rqueue/status (dry run)",
+    "update rsched/status",
+    "update rsched/status (dry run)",
 ];
 
 /// When the fault is put there: the first term has begun.
@@ -92,10 +107,19 @@ fn is_possible(write: &str, effect: &Effect) -> bool {
 
 /// All duties, in the order of seeds.
 pub fn duties() -> Vec<Duty> {
+    all(&WRITES)
+}
+
+/// All duties about reports, in the order of the seeds that have reports.
+pub fn report_duties() -> Vec<Duty> {
+    all(&REPORT_WRITES)
+}
+
+fn all(writes: &[&'static str]) -> Vec<Duty> {
     let mut duties = Vec::new();
     // Neighbouring seeds have different effects and different writes.
     for effect in effects() {
-        for write in WRITES.into_iter().filter(|write| is_possible(write, &effect)) {
+        for write in writes.iter().filter(|write| is_possible(write, &effect)) {
             duties.push(Duty { write, effect: effect.clone() });
         }
     }
@@ -104,8 +128,16 @@ pub fn duties() -> Vec<Duty> {
 
 /// The duty of a seed.
 pub fn duty(seed: u64) -> Duty {
-    let mut duties = duties();
-    let number = seed % u64::try_from(duties.len()).unwrap_or(1);
+    nth(duties(), seed)
+}
+
+/// The duty about reports of a seed, if its history has some.
+pub fn report_duty(seed: u64) -> Option<Duty> {
+    reports::has_reports(seed).then(|| nth(report_duties(), seed / 2))
+}
+
+fn nth(mut duties: Vec<Duty>, number: u64) -> Duty {
+    let number = number % u64::try_from(duties.len()).unwrap_or(1);
     duties.swap_remove(usize::try_from(number).unwrap_or(0))
 }
 
@@ -114,24 +146,60 @@ pub(super) fn put(plan: &mut Plan, seed: u64) {
     let duty = duty(seed);
     let mut dice = Rng::new(seed).fork(5);
     prepare(plan, duty.write, &mut dice);
+    inject(plan, duty, &mut dice);
+    plan.moves.sort_by_key(|(at, _)| *at);
+}
+
+/// Puts the duty about reports of a seed into its plan, and what leads to the write.
+pub(super) fn put_report(plan: &mut Plan, seed: u64, dice: &mut Rng) {
+    let Some(duty) = report_duty(seed) else { return };
+    prepare_report(plan, duty.write, dice);
+    inject(plan, duty, dice);
+}
+
+fn inject(plan: &mut Plan, duty: Duty, dice: &mut Rng) {
     let skip = u32::try_from(dice.of(0..=1)).unwrap_or(0);
     let (class, only, effect) = (Class::Any, Some(duty.write), duty.effect);
     // What happens once in a history or so is not let pass.
     let skip = if OFTEN.contains(&duty.write) { skip } else { 0 };
     let fault = Fault { class, only, skip, ..Fault::next_write(effect) };
     plan.moves.push((FROM, Move::Inject(None, fault)));
-    plan.moves.sort_by_key(|(at, _)| *at);
 }
 
-/// Writes of which every history has some.
-const OFTEN: [&str; 6] = [
+/// Writes of which every history has some, or every one with reports.
+const OFTEN: [&str; 8] = [
     "create event",
     "create mocc",
     "create mocc (dry run)",
     "update lease",
     "update mocc/status",
     "update msched/status",
+    "update rjob/status",
+    "update rqueue/status",
 ];
+
+/// Makes a kind of write about reports likely.
+fn prepare_report(plan: &mut Plan, write: &str, dice: &mut Rng) {
+    let is = |object: &Value, kind: &str| object["kind"] == kind;
+    match write {
+        "create rjob" | "update rsched/status" | "update rsched/status (dry run)" => {
+            plan.objects.retain(|object| !is(object, "ReportSchedule"));
+            let mut schedule = reports::schedule(dice);
+            schedule["spec"]["schedule"] = json!("* * * * *");
+            plan.objects.push(schedule);
+        }
+        "delete rjob" => {
+            let queues = plan.objects.iter_mut().filter(|object| is(object, "ReportQueue"));
+            for queue in queues {
+                queue["spec"]["retention"] = json!({"successfulSeconds": 5, "failedSeconds": 5});
+            }
+        }
+        _ => {}
+    }
+    if write.ends_with("(dry run)") {
+        plan.moves.push((DEATH, Move::Kill(Who::Leader, DEAD_FOR)));
+    }
+}
 
 /// Makes a kind of write likely.
 fn prepare(plan: &mut Plan, write: &str, dice: &mut Rng) {

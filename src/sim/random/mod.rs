@@ -3,18 +3,21 @@
 //! A history has two parts. In the first one faults strike and people interfere. Then everything is
 //! repaired, and what is left must converge. Each is judged by the same invariants as a scenario.
 
+mod client;
 mod duty;
 mod moves;
 mod objects;
 mod person;
 mod plan;
 pub mod points;
+mod report_theme;
+mod reports;
 mod rows;
 #[cfg(test)]
 mod tests;
 mod theme;
 
-pub use duty::{Duty, WRITES, duties, duty};
+pub use duty::{Duty, REPORT_WRITES, WRITES, duties, duty, report_duties, report_duty};
 pub use moves::{Around, Move, Who};
 pub use plan::{Plan, plan};
 pub use rows::rows;

@@ -61,12 +61,16 @@ pub enum Move {
     ProviderLoses,
     /// A person does something with a schedule or an occurrence.
     Person,
+    /// A client or a person does something with a report, its queue or its schedule.
+    Client,
+    /// A person decides about work of this kind whose end nobody knows.
+    Resolve(Kind),
     /// A person lets the first schedule that runs Jobs run another image.
     NewImage,
     /// A person creates an object.
     Create(Value),
-    /// A person edits the schedule of this name by a merge patch.
-    Patch(&'static str, Value),
+    /// A person edits the object of this name by a merge patch.
+    Patch(Kind, &'static str, Value),
     /// A person deletes the object of this name.
     Delete(Kind, &'static str),
     /// Something happens to a node, a pod or a Job.
@@ -237,9 +241,11 @@ impl<'a> Hand<'a> {
             }
             Move::ProviderLoses => self.lose_a_run(),
             Move::Person => self.person(),
+            Move::Client => self.client(),
+            Move::Resolve(kind) => self.resolve(*kind),
             Move::NewImage => self.new_image(),
             Move::Create(object) => self.create(object),
-            Move::Patch(schedule, patch) => self.patch(schedule, patch),
+            Move::Patch(kind, name, patch) => self.patch(*kind, name, patch),
             Move::Delete(kind, name) => self.delete_named(*kind, name),
             Move::Around(what) => self.around(*what),
             Move::Cluster => {

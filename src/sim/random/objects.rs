@@ -89,7 +89,7 @@ pub(super) fn lasting(name: &str, duration: Duration) -> Rule {
     Rule { matches: name.to_owned(), duration: Some(duration), ..Rule::default() }
 }
 
-fn pick<'a>(dice: &mut Rng, from: &[&'a str]) -> &'a str {
+pub(super) fn pick<'a>(dice: &mut Rng, from: &[&'a str]) -> &'a str {
     dice.pick(from).copied().unwrap_or_default()
 }
 

@@ -20,18 +20,18 @@ impl Hand<'_> {
     /// One thing that a person does with something that is there.
     pub(super) fn person(&mut self) {
         match self.dice.of(1..=12) {
-            1 | 2 => self.cancel(),
-            3 | 4 => self.resolve(),
+            1 | 2 => self.cancel(Kind::MaintenanceOccurrence),
+            3 | 4 => self.resolve(Kind::MaintenanceOccurrence),
             5 => self.delete(Kind::MaintenanceOccurrence),
             6 => self.delete(Kind::MaintenanceSchedule),
             7 | 8 => self.create_schedule(),
-            9 => self.suspend(),
+            9 => self.suspend(Kind::MaintenanceSchedule),
             10 | 11 => self.edit(),
             _ => self.trigger(),
         }
     }
 
-    fn write(&self, what: &str, request: Request) {
+    pub(super) fn write(&self, what: &str, request: Request) {
         let outcome = match self.world.model().write(PERSON, request) {
             Ok(_) => "done".to_owned(),
             Err(refusal) => refusal.to_string(),
@@ -39,24 +39,28 @@ impl Hand<'_> {
         self.world.note(format!("a person wants to {what}: {outcome}"));
     }
 
-    fn one_of(&mut self, kind: Kind, wanted: impl Fn(&Value) -> bool) -> Option<Arc<Value>> {
+    pub(super) fn one_of(
+        &mut self,
+        kind: Kind,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Option<Arc<Value>> {
         let all = self.world.model().list(kind);
         let of: Vec<Arc<Value>> = all.into_iter().filter(|object| wanted(object)).collect();
         self.dice.pick(&of).cloned()
     }
 
-    fn cancel(&mut self) {
+    pub(super) fn cancel(&mut self, kind: Kind) {
         let open = |object: &Value| object["status"]["conditions"].is_null() || !is_over(object);
-        let Some(object) = self.one_of(Kind::MaintenanceOccurrence, open) else { return };
-        let key = Key::new(Kind::MaintenanceOccurrence, "default", name_of(&object));
+        let Some(object) = self.one_of(kind, open) else { return };
+        let key = Key::new(kind, "default", name_of(&object));
         let patch = Request::patch(&key, json!({"spec": {"cancel": true}}));
         self.write(&format!("cancel {key}"), patch);
     }
 
-    fn resolve(&mut self) {
+    pub(super) fn resolve(&mut self, kind: Kind) {
         let unresolved = |object: &Value| object["status"]["state"] == "Unresolved";
-        let Some(object) = self.one_of(Kind::MaintenanceOccurrence, unresolved) else { return };
-        let key = Key::new(Kind::MaintenanceOccurrence, "default", name_of(&object));
+        let Some(object) = self.one_of(kind, unresolved) else { return };
+        let key = Key::new(kind, "default", name_of(&object));
         let attempt = object["status"]["attempts"].as_array().map_or(1, Vec::len);
         let decision = self.dice.pick(&["Succeeded", "Failed", "Retry", "Retry"]).copied();
         let resolution = json!({
@@ -67,7 +71,7 @@ impl Hand<'_> {
         self.write(&format!("resolve {key}"), patch);
     }
 
-    fn delete(&mut self, kind: Kind) {
+    pub(super) fn delete(&mut self, kind: Kind) {
         let Some(object) = self.one_of(kind, |_| true) else { return };
         let key = Key::new(kind, "default", name_of(&object));
         self.write(&format!("delete {key}"), Request::delete(&key, Deletion::default()));
@@ -80,9 +84,9 @@ impl Hand<'_> {
         self.write(&format!("create msched/{name}"), create);
     }
 
-    fn suspend(&mut self) {
-        let Some(object) = self.one_of(Kind::MaintenanceSchedule, |_| true) else { return };
-        let key = Key::new(Kind::MaintenanceSchedule, "default", name_of(&object));
+    pub(super) fn suspend(&mut self, kind: Kind) {
+        let Some(object) = self.one_of(kind, |_| true) else { return };
+        let key = Key::new(kind, "default", name_of(&object));
         let suspend = object["spec"]["suspend"] != true;
         let patch = Request::patch(&key, json!({"spec": {"suspend": suspend}}));
         self.write(&format!("set suspend of {key} to {suspend}"), patch);
@@ -107,8 +111,8 @@ impl Hand<'_> {
         self.write(&format!("create {}/{name}", kind.short()), create);
     }
 
-    pub(super) fn patch(&self, schedule: &str, patch: &Value) {
-        let key = Key::new(Kind::MaintenanceSchedule, "default", schedule);
+    pub(super) fn patch(&self, kind: Kind, name: &str, patch: &Value) {
+        let key = Key::new(kind, "default", name);
         self.write(&format!("edit {key}"), Request::patch(&key, patch.clone()));
     }
 
@@ -152,8 +156,8 @@ impl Hand<'_> {
     }
 }
 
-/// Whether an occurrence has ended.
-fn is_over(occurrence: &Value) -> bool {
-    let state = occurrence["status"]["state"].as_str().unwrap_or_default();
-    ["Succeeded", "Failed", "Cancelled", "Skipped", "Superseded"].contains(&state)
+/// Whether an occurrence or a report has ended.
+fn is_over(work: &Value) -> bool {
+    let state = work["status"]["state"].as_str().unwrap_or_default();
+    ["Succeeded", "Failed", "Cancelled", "Skipped", "Superseded", "Rejected"].contains(&state)
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     duty,
     moves::{Move, Who},
-    objects, theme,
+    objects, reports, theme,
 };
 use crate::sim::{
     provider::Rule,
@@ -43,6 +43,13 @@ pub struct Plan {
 
 /// The plan of a seed.
 pub fn plan(seed: u64) -> Plan {
+    let mut plan = maintenance(seed);
+    reports::put(&mut plan, seed);
+    plan
+}
+
+/// The plan of a seed before reports are put into it.
+pub(super) fn maintenance(seed: u64) -> Plan {
     let rng = Rng::new(seed);
     let mut dice = rng.fork(1);
     let replicas = if dice.chance(25) { 3 } else { 2 };

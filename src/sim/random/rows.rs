@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use super::duty::duties;
+use super::duty::{duties, report_duties};
 use crate::sim::world::Coverage;
 
 /// Faults that are no answer to one request, as coverage names them.
@@ -135,6 +135,111 @@ const REASONS: [(&str, &[&str]); 9] = [
     ("Superseded", &["NotClaimed", "ScheduleDeleted"]),
 ];
 
+/// States of reports, from and to.
+const REPORT_TRANSITIONS: [(&str, &str); 35] = [
+    ("", "Admitted"),
+    ("", "Cancelled"),
+    ("", "Failed"),
+    ("", "Queued"),
+    ("", "Rejected"),
+    ("Admitted", "Cancelled"),
+    ("Admitted", "Cancelling"),
+    ("Admitted", "Failed"),
+    ("Admitted", "Queued"),
+    ("Admitted", "Running"),
+    ("Admitted", "Succeeded"),
+    ("Admitted", "Unresolved"),
+    ("Cancelling", "Cancelled"),
+    ("Cancelling", "Failed"),
+    ("Cancelling", "Queued"),
+    ("Cancelling", "Succeeded"),
+    ("Cancelling", "Unresolved"),
+    ("Queued", "Admitted"),
+    ("Queued", "Cancelled"),
+    ("Queued", "Failed"),
+    ("Queued", "Rejected"),
+    ("Running", "Admitted"),
+    ("Running", "Cancelled"),
+    ("Running", "Cancelling"),
+    ("Running", "Failed"),
+    ("Running", "Queued"),
+    ("Running", "Succeeded"),
+    ("Running", "Unresolved"),
+    ("Unresolved", "Admitted"),
+    ("Unresolved", "Cancelled"),
+    ("Unresolved", "Cancelling"),
+    ("Unresolved", "Failed"),
+    ("Unresolved", "Queued"),
+    ("Unresolved", "Running"),
+    ("Unresolved", "Succeeded"),
+];
+
+/// Reasons of reports, by state.
+const REPORT_REASONS: [(&str, &[&str]); 9] = [
+    ("Admitted", &["GoingAway", "Prepared", "Released"]),
+    ("Cancelled", &["CancelRequested", "NotClaimed", "Superseded"]),
+    (
+        "Cancelling",
+        &[
+            "CancelRequested",
+            "DeadlineExceeded",
+            "DuplicatePod",
+            "NeverStarted",
+            "OutcomeUnknown",
+            "SuspendedByOthers",
+        ],
+    ),
+    (
+        "Failed",
+        &[
+            "ArtifactMissing",
+            "Crash",
+            "DeadlineExceeded",
+            "Deleted",
+            "Evicted",
+            "NameConflict",
+            "NeverStarted",
+            "NodeLost",
+            "QueueDeadlineExceeded",
+            "ResolvedByPerson",
+            "RunRefused",
+            "Simulated",
+            "SuspendedByOthers",
+            "Unavailable",
+        ],
+    ),
+    (
+        "Queued",
+        &[
+            "NameTaken",
+            "QueueNotFound",
+            "RetriesDisabled",
+            "RetryBudgetExhausted",
+            "RetryRequested",
+            "RetryScheduled",
+            "TenantLimit",
+            "WaitingForSlot",
+        ],
+    ),
+    ("Rejected", &["QueueClosed", "QueueFull", "TenantQueueFull", "Unsatisfiable"]),
+    ("Running", &["GoingAway", "Running"]),
+    ("Succeeded", &["Completed", "ResolvedByPerson", "ResultLost"]),
+    ("Unresolved", &["DuplicatePod", "EndNotSeen", "ProviderUnreachable"]),
+];
+
+/// Whether queues admit, and why.
+const ADMISSIONS: [(&str, &str); 5] = [
+    ("Closed", "Closed"),
+    ("Held", "Hold"),
+    ("Open", "Open"),
+    ("Open", "SlotsLowered"),
+    ("Paused", "RecoveryIncomplete"),
+];
+
+/// Reasons of instants of reports that were not run.
+const REPORT_SKIPPED: [&str; 6] =
+    ["Deadline", "Deleted", "Missed", "QueueFull", "Superseded", "Suspended"];
+
 /// Reasons of attempts whose outcome is not known.
 const UNRESOLVED: [&str; 3] = ["DuplicatePod", "EndNotSeen", "ProviderUnreachable"];
 
@@ -166,7 +271,7 @@ pub fn rows(coverage: &Coverage) -> BTreeMap<String, u64> {
     let mut row = |name: String, number: Option<u64>| {
         rows.insert(name, number.unwrap_or(0));
     };
-    for duty in duties() {
+    for duty in duties().into_iter().chain(report_duties()) {
         let key = (duty.effect.name(), duty.write.to_owned());
         row(format!("fault: {} × {}", key.0, key.1), coverage.faults.get(&key).copied());
     }
@@ -174,20 +279,35 @@ pub fn rows(coverage: &Coverage) -> BTreeMap<String, u64> {
         let all = coverage.faults.iter().filter(|((name, _), _)| name == fault);
         row(format!("fault: {fault}"), Some(all.map(|(_, number)| number).sum()));
     }
-    for (from, to) in TRANSITIONS {
-        let number = coverage.transitions.get(&(from.to_owned(), to.to_owned()));
-        let from = if from.is_empty() { "(new)" } else { from };
-        row(format!("state: {from} -> {to}"), number.copied());
+    let pair = |map: &BTreeMap<(String, String), u64>, one: &str, other: &str| {
+        map.get(&(one.to_owned(), other.to_owned())).copied()
+    };
+    let (states, of_reports) = (&coverage.transitions, &coverage.report_transitions);
+    let named = TRANSITIONS.map(|pair| ("state", states, pair)).into_iter();
+    let of_reports = REPORT_TRANSITIONS.map(|pair| ("report", of_reports, pair));
+    for (group, map, (from, to)) in named.chain(of_reports) {
+        let name = if from.is_empty() { "(new)" } else { from };
+        row(format!("{group}: {name} -> {to}"), pair(map, from, to));
     }
     let unresolved = [("Unresolved", &UNRESOLVED[..])];
     for (state, reasons) in REASONS.into_iter().chain(unresolved) {
         for reason in reasons {
-            let number = coverage.reasons.get(&(state.to_owned(), (*reason).to_owned()));
-            row(format!("reason: {state}/{reason}"), number.copied());
+            row(format!("reason: {state}/{reason}"), pair(&coverage.reasons, state, reason));
         }
+    }
+    for (state, reasons) in REPORT_REASONS {
+        for reason in reasons {
+            let number = pair(&coverage.report_reasons, state, reason);
+            row(format!("report reason: {state}/{reason}"), number);
+        }
+    }
+    for (admissions, reason) in ADMISSIONS {
+        let number = pair(&coverage.admissions, admissions, reason);
+        row(format!("queue: {admissions}/{reason}"), number);
     }
     for (group, names, map) in [
         ("not run", &SKIPPED[..], &coverage.skipped),
+        ("report not run", &REPORT_SKIPPED[..], &coverage.report_skipped),
         ("gained", &GAINED[..], &coverage.gained),
         ("around", &AROUND[..], &coverage.workload),
     ] {
@@ -207,8 +327,12 @@ mod tests {
         let empty = rows(&Coverage::default());
         assert!(empty.values().all(|number| *number == 0));
         let number = u64::try_from(duties().len()).unwrap();
+        let of_reports = u64::try_from(report_duties().len()).unwrap();
         let effects = empty.keys().filter(|row| row.contains(" × ")).count();
-        assert_eq!(u64::try_from(effects).unwrap(), number, "no duty twice");
+        assert_eq!(u64::try_from(effects).unwrap(), number + of_reports, "no duty twice");
+        let first = super::super::report_duty(2 * of_reports);
+        assert!(first.is_some() && first == super::super::report_duty(0), "of even seeds");
+        assert_eq!(super::super::report_duty(1), None, "no reports, no duty about them");
         let first = super::super::duty(number);
         assert_eq!(first, super::super::duty(0), "every range of seeds has all duties");
         let mut coverage = Coverage::default();
@@ -216,6 +340,32 @@ mod tests {
         let reached: Vec<String> =
             rows(&coverage).into_iter().filter(|(_, n)| *n > 0).map(|(row, _)| row).collect();
         assert_eq!(reached, [format!("fault: {} × {}", first.effect.name(), first.write)]);
+    }
+
+    #[test]
+    fn every_state_of_reports_is_entered_as_the_table_of_states_says() {
+        use crate::{
+            api::ReportState,
+            reports::job::states::{Before, TRANSITIONS},
+        };
+        let rows = rows(&Coverage::default());
+        for state in ReportState::ALL {
+            let entered = format!(" -> {state:?}");
+            assert!(rows.keys().any(|row| row.starts_with("report: ") && row.ends_with(&entered)));
+            let reason = format!("report reason: {state:?}/");
+            assert!(rows.keys().any(|row| row.starts_with(&reason)), "{state:?}");
+        }
+        let name = |before| match before {
+            Before::New => "(new)".to_owned(),
+            Before::Unanswered => format!("{:?}", ReportState::Queued),
+            Before::Is(state) => format!("{state:?}"),
+        };
+        let lines = TRANSITIONS.iter().map(|line| (name(line.from), format!("{:?}", line.to)));
+        let legal: BTreeMap<String, u64> =
+            lines.map(|(from, to)| (format!("report: {from} -> {to}"), 0)).collect();
+        for row in rows.keys().filter(|row| row.starts_with("report: ")) {
+            assert!(legal.contains_key(row), "{row} is in no line of the table");
+        }
     }
 
     #[test]

@@ -96,7 +96,7 @@ fn nobody_wants_it(plan: &mut Plan) {
     plan.objects.push(schedule(&simulated(10), &json!({})));
     inject(plan, MINUTE - 1, "create mocc", Effect::CrashAfter);
     let later = json!({"spec": {"schedule": "0 3 * * *"}});
-    plan.moves.push((secs(MINUTE + 3), Move::Patch(NAME, later)));
+    plan.moves.push((secs(MINUTE + 3), Move::Patch(Kind::MaintenanceSchedule, NAME, later)));
     plan.moves.push((secs(MINUTE + 20), Move::Kill(Who::All, secs(5))));
 }
 

@@ -18,6 +18,14 @@ pub struct Coverage {
     pub reasons: BTreeMap<(String, String), u64>,
     /// Reasons of skipped ranges of schedules, counted when a range with it appears.
     pub skipped: BTreeMap<String, u64>,
+    /// State of a report job before × after; before is empty for a new one.
+    pub report_transitions: BTreeMap<(String, String), u64>,
+    /// State of a report job × reason, counted when either changes.
+    pub report_reasons: BTreeMap<(String, String), u64>,
+    /// Reasons of skipped ranges of report schedules, counted when a range with it appears.
+    pub report_skipped: BTreeMap<String, u64>,
+    /// Whether a queue admits × reason, counted when either changes.
+    pub admissions: BTreeMap<(String, String), u64>,
     /// Reasons of events.
     pub events: BTreeMap<String, u64>,
     /// How terms were gained.
@@ -37,6 +45,10 @@ impl Coverage {
         add(&mut self.transitions, &other.transitions);
         add(&mut self.reasons, &other.reasons);
         add(&mut self.skipped, &other.skipped);
+        add(&mut self.report_transitions, &other.report_transitions);
+        add(&mut self.report_reasons, &other.report_reasons);
+        add(&mut self.report_skipped, &other.report_skipped);
+        add(&mut self.admissions, &other.admissions);
         add(&mut self.events, &other.events);
         add(&mut self.gained, &other.gained);
         add(&mut self.ended, &other.ended);
@@ -52,8 +64,15 @@ impl Coverage {
     /// Takes what a commit shows.
     pub(super) fn commit(&mut self, commit: &Commit) {
         match commit.key.kind {
-            Kind::MaintenanceOccurrence => self.occurrence(commit),
-            Kind::MaintenanceSchedule => self.schedule(commit),
+            Kind::MaintenanceOccurrence => {
+                states(commit, &mut self.transitions, &mut self.reasons);
+            }
+            Kind::ReportJob => {
+                states(commit, &mut self.report_transitions, &mut self.report_reasons);
+            }
+            Kind::MaintenanceSchedule => ranges(commit, &mut self.skipped),
+            Kind::ReportSchedule => ranges(commit, &mut self.report_skipped),
+            Kind::ReportQueue => reasons(commit, "admissions", &mut self.admissions),
             Kind::Event => {
                 if let Some(reason) = commit.new.as_ref().and_then(|event| event["reason"].as_str())
                 {
@@ -63,33 +82,47 @@ impl Coverage {
             _ => {}
         }
     }
+}
 
-    fn occurrence(&mut self, commit: &Commit) {
-        let Some(new) = &commit.new else { return };
-        let old = commit.old.as_deref().unwrap_or(&Value::Null);
-        let text =
-            |of: &Value, field: &str| of["status"][field].as_str().unwrap_or_default().to_owned();
-        let (from, to) = (text(old, "state"), text(new, "state"));
-        let (before, reason) = (text(old, "reason"), text(new, "reason"));
-        if from != to {
-            *self.transitions.entry((from.clone(), to.clone())).or_default() += 1;
-        }
-        if (from, before) != (to.clone(), reason.clone()) && !reason.is_empty() {
-            *self.reasons.entry((to, reason)).or_default() += 1;
-        }
+type Pairs = BTreeMap<(String, String), u64>;
+
+fn text(of: &Value, field: &str) -> String {
+    of["status"][field].as_str().unwrap_or_default().to_owned()
+}
+
+/// A state that changed, and its reason.
+fn states(commit: &Commit, transitions: &mut Pairs, by_reason: &mut Pairs) {
+    let Some(new) = &commit.new else { return };
+    let old = commit.old.as_deref().unwrap_or(&Value::Null);
+    let (from, to) = (text(old, "state"), text(new, "state"));
+    if from != to {
+        *transitions.entry((from, to)).or_default() += 1;
     }
+    reasons(commit, "state", by_reason);
+}
 
-    fn schedule(&mut self, commit: &Commit) {
-        let ranges = |of: Option<&Value>| {
-            let list = of.and_then(|of| of["status"]["skipped"].as_array());
-            list.cloned().unwrap_or_default()
-        };
-        let before = ranges(commit.old.as_deref());
-        for range in ranges(commit.new.as_deref()) {
-            let known = before.iter().any(|old| old["from"] == range["from"]);
-            if let (false, Some(reason)) = (known, range["reason"].as_str()) {
-                count(&mut self.skipped, reason);
-            }
+/// A field of the status with its reason, if either changed.
+fn reasons(commit: &Commit, field: &str, by_reason: &mut Pairs) {
+    let Some(new) = &commit.new else { return };
+    let old = commit.old.as_deref().unwrap_or(&Value::Null);
+    let both = |of: &Value| (text(of, field), text(of, "reason"));
+    let now = both(new);
+    if both(old) != now && !now.1.is_empty() {
+        *by_reason.entry(now).or_default() += 1;
+    }
+}
+
+/// Skipped ranges of a schedule that are new.
+fn ranges(commit: &Commit, skipped: &mut BTreeMap<String, u64>) {
+    let ranges = |of: Option<&Value>| {
+        let list = of.and_then(|of| of["status"]["skipped"].as_array());
+        list.cloned().unwrap_or_default()
+    };
+    let before = ranges(commit.old.as_deref());
+    for range in ranges(commit.new.as_deref()) {
+        let known = before.iter().any(|old| old["from"] == range["from"]);
+        if let (false, Some(reason)) = (known, range["reason"].as_str()) {
+            count(skipped, reason);
         }
     }
 }
@@ -143,6 +176,30 @@ mod tests {
             coverage.reasons,
             BTreeMap::from([(of("Pending", "Claimed"), 1), (of("Pending", "Waits"), 1)])
         );
+    }
+
+    #[test]
+    fn reports_and_queues_are_counted_apart() {
+        let state = |state, reason| Some(json!({"status": {"state": state, "reason": reason}}));
+        let queue = |reason| Some(json!({"status": {"admissions": "Open", "reason": reason}}));
+        let mut coverage = Coverage::default();
+        coverage.commit(&commit(Kind::ReportJob, None, state("Queued", "WaitingForSlot")));
+        coverage.commit(&commit(Kind::ReportQueue, queue("Open"), queue("SlotsLowered")));
+        coverage.commit(&commit(Kind::ReportQueue, queue("Open"), queue("Open")));
+        let ranges = Some(json!({"status": {"skipped": [{"from": "1", "reason": "QueueFull"}]}}));
+        coverage.commit(&commit(Kind::ReportSchedule, None, ranges));
+        let one = |a: &str, b: &str| BTreeMap::from([((a.to_owned(), b.to_owned()), 1)]);
+        let expected = Coverage {
+            report_transitions: one("", "Queued"),
+            report_reasons: one("Queued", "WaitingForSlot"),
+            report_skipped: BTreeMap::from([("QueueFull".to_owned(), 1)]),
+            admissions: one("Open", "SlotsLowered"),
+            ..Coverage::default()
+        };
+        assert_eq!(coverage, expected);
+        let mut both = Coverage::default();
+        both.merge(&coverage);
+        assert_eq!(both, expected);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::Invariant;
 use crate::sim::RunChange;
 
 mod forger;
+mod report_schedules;
 mod reports;
 mod runs;
 
@@ -211,10 +212,17 @@ fn a_handle_that_changes_is_found() {
     forger.must_break(Invariant::OutcomeFixed, "handle changed");
 }
 
+/// A claim of the next minute.
+fn next_claim(uid: &str) -> serde_json::Value {
+    let mut claim = claim(uid, true);
+    claim["time"] = json!("2026-11-29T02:01:00Z");
+    claim
+}
+
 #[test]
 fn two_started_claims_are_found() {
     let (mut forger, term) = Forger::claimed();
-    forger.claim(term, &json!([claim("o1", true), claim("o2", true)]));
+    forger.claim(term, &json!([claim("o1", true), next_claim("o2")]));
     forger.must_break(Invariant::OneStartedClaim, "are started together");
 }
 
@@ -222,8 +230,16 @@ fn two_started_claims_are_found() {
 fn under_allow_claims_may_be_started_together() {
     let (mut forger, term) = Forger::claimed();
     forger.write("person", &schedule(), &json!({"spec": {"concurrencyPolicy": "Allow"}}));
-    forger.claim(term, &json!([claim("o1", true), claim("o2", true)]));
+    forger.claim(term, &json!([claim("o1", true), next_claim("o2")]));
     assert!(forger.checker.violations().is_empty(), "{:#?}", forger.checker.violations());
+}
+
+#[test]
+fn an_instant_that_is_claimed_twice_is_found() {
+    let (mut forger, term) = Forger::claimed();
+    forger.write("person", &schedule(), &json!({"spec": {"concurrencyPolicy": "Allow"}}));
+    forger.claim(term, &json!([claim("o1", true), claim("o2", true)]));
+    forger.must_break(Invariant::ClaimsInOrder, "stands behind");
 }
 
 #[test]
@@ -412,6 +428,30 @@ fn two_pods_that_are_over_wait_for_a_person_and_one_does_not() {
         forger.attempts(term, "Unresolved", &unresolved);
         forger.finish_job(1, "Failed");
         if pods == 2 {
+            forger.must_pass();
+        } else {
+            forger.must_break(Invariant::Converged, "its end was not recorded");
+        }
+    }
+}
+
+#[test]
+fn a_pod_that_vanished_with_its_node_waits_for_a_person_and_one_of_a_node_that_stands_does_not() {
+    for replaced in [true, false] {
+        let (mut forger, term) = Forger::running();
+        let node = crate::sim::Key::new(crate::sim::Kind::Node, "", "node-a");
+        forger.write("kubelet", &node, &json!({"metadata": {"uid": "n1"}}));
+        let meta = json!({"uid": "p1", "ownerReferences": json!([{"kind": "Job", "uid": "j1"}])});
+        let pod = json!({"metadata": meta, "spec": {"nodeName": "node-a"}});
+        forger.write("job-controller", &forger::pod(1), &pod);
+        forger.delete("garbage-collector", &forger::pod(1));
+        if replaced {
+            forger.delete("person", &node);
+            forger.write("kubelet", &node, &json!({"metadata": {"uid": "n2"}}));
+        }
+        forger.at(150).finish_job(1, "Failed");
+        forger.attempts(term, "Unresolved", &json!([attempt(1, &json!({"outcome": "Unknown"}))]));
+        if replaced {
             forger.must_pass();
         } else {
             forger.must_break(Invariant::Converged, "its end was not recorded");

@@ -176,6 +176,30 @@ fn what_only_reads_may_be_repeated_once_it_was_told_to_stop() {
 }
 
 #[test]
+fn what_is_idempotent_may_be_repeated_once_it_was_asked_to_stop_and_its_provider_forgot_it() {
+    for (class, stop, lost, expected) in [
+        ("Idempotent", true, true, 0),
+        ("Idempotent", false, true, 1),
+        ("Idempotent", true, false, 1),
+        ("Fenced", true, true, 1),
+    ] {
+        let (mut forger, term) = of_provider();
+        forger.decide(term, &occurrence(), &json!({"run": {"actionClass": class}}));
+        let mut ended = json!({"outcome": "Failed"});
+        if stop {
+            ended["stopRequestedTime"] = json!("2026-11-29T02:00:30Z");
+        }
+        if lost {
+            forger.run("j1", RunChange::Lost);
+        }
+        second(&mut forger, term, &ended);
+        forger.run("j2", RunChange::Released);
+        let found = forger.checker.violations().len();
+        assert_eq!(found, expected, "{class}, stop {stop}, lost {lost}");
+    }
+}
+
+#[test]
 fn a_run_without_a_started_claim_is_found() {
     let (mut forger, term) = Forger::led();
     forger.at(120).create_occurrence("r0", "o1", &json!({}));
