@@ -70,7 +70,7 @@ pub use schedule::{
     MaintenanceScheduleSpec, MaintenanceScheduleStatus, MissedRuns, Observed, Retention,
     ScheduleState, Spread,
 };
-pub use template::{Template, Templates};
+pub use template::Template;
 
 /// API group of every kind of Punctual.
 pub const GROUP: &str = "punctual.dev";

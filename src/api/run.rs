@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     occurrence::ResultValue,
     rules::{ONE_PROVIDER_MESSAGE, ONE_PROVIDER_RULE, PARAMETERS_MESSAGE, PARAMETERS_RULE},
-    template::{Template, Templates},
+    template::Template,
 };
 
 /// Most parameters a run may have.
@@ -75,13 +75,6 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
-    /// Lets its template share memory with an equal one.
-    pub fn share(&mut self, templates: &Templates) {
-        if let Some(job) = &mut self.job {
-            templates.share(&mut job.template);
-        }
-    }
-
     /// Seconds from release to the first start, if the spec names none.
     pub const DEFAULT_START_TIMEOUT_SECONDS: i32 = 600;
 

@@ -1,27 +1,30 @@
 //! A pod template, which many objects carry and few differ in.
 
-use std::{
-    collections::BTreeMap,
-    ops::Deref,
-    sync::{Arc, Mutex, PoisonError, Weak},
-};
+use std::{ops::Deref, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::identity::sha256_hex;
-
-/// Templates remembered before the forgotten ones are looked for the first time. A cluster has some
-/// dozens of queues and schedules, each with one template or two.
-const FIRST_LOOK: usize = 256;
-
-/// A pod template as the user wrote it. Clones share it.
+/// A pod template as the user wrote it. Clones share it in memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Template(Arc<Value>);
 
 impl From<Value> for Template {
     fn from(template: Value) -> Self {
         Self(Arc::new(template))
+    }
+}
+
+impl From<Arc<Value>> for Template {
+    fn from(template: Arc<Value>) -> Self {
+        Self(template)
+    }
+}
+
+impl Template {
+    /// The content, to be shared.
+    pub fn shared(&self) -> &Arc<Value> {
+        &self.0
     }
 }
 
@@ -45,90 +48,15 @@ impl<'de> Deserialize<'de> for Template {
     }
 }
 
-/// Keeps equal templates once: each of 100,000 jobs that wait in a queue carries the same one, sealed
-/// into its status, and it is by far the largest part of the job.
-#[derive(Debug, Default)]
-pub struct Templates {
-    known: Mutex<Known>,
-}
-
-#[derive(Debug, Default)]
-struct Known {
-    by_hash: BTreeMap<String, Weak<Value>>,
-    /// Number of entries at which those that nobody uses any more are dropped.
-    look_at: usize,
-}
-
-impl Templates {
-    /// Lets `template` share memory with an equal one that was shown before and is still in use.
-    pub fn share(&self, template: &mut Template) {
-        let hash = sha256_hex(template.0.to_string().as_bytes());
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(other) = known.by_hash.get(&hash).and_then(Weak::upgrade) {
-            // Different templates of one hash stay apart.
-            if other == template.0 {
-                template.0 = other;
-            }
-            return;
-        }
-        known.by_hash.insert(hash, Arc::downgrade(&template.0));
-        if known.by_hash.len() >= known.look_at.max(FIRST_LOOK) {
-            known.by_hash.retain(|_, template| template.strong_count() > 0);
-            known.look_at = 2 * known.by_hash.len();
-        }
-    }
-
-    /// Templates that are remembered, those included that nobody uses any more.
-    #[cfg(test)]
-    fn len(&self) -> usize {
-        self.known.lock().unwrap().by_hash.len()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    fn read(text: &str) -> Template {
-        serde_json::from_str(text).unwrap()
-    }
 
     #[test]
     fn a_template_is_the_json_that_was_written() {
         let text = r#"{"spec":{"containers":[{"name":"main"}]}}"#;
-        let template = read(text);
+        let template: Template = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&template).unwrap(), text);
         assert_eq!(template["spec"]["containers"][0]["name"], "main");
-    }
-
-    #[test]
-    fn equal_templates_are_kept_once_and_others_stay_apart() {
-        let templates = Templates::default();
-        let (mut one, mut same, mut other) =
-            (read(r#"{"a": 1, "b": 2}"#), read(r#"{"b": 2, "a": 1}"#), read(r#"{"a": 1}"#));
-        let before = (one.clone(), same.clone(), other.clone());
-        for template in [&mut one, &mut same, &mut other] {
-            templates.share(template);
-        }
-        assert_eq!((&one, &same, &other), (&before.0, &before.1, &before.2));
-        assert!(Arc::ptr_eq(&one.0, &same.0));
-        assert!(!Arc::ptr_eq(&one.0, &other.0));
-        assert_eq!(templates.len(), 2);
-    }
-
-    #[test]
-    fn templates_that_nobody_uses_are_forgotten() {
-        let templates = Templates::default();
-        let mut kept = Template::from(json!({"kept": true}));
-        templates.share(&mut kept);
-        for number in 0..20 * FIRST_LOOK {
-            templates.share(&mut Template::from(json!({ "number": number })));
-            assert!(templates.len() <= 2 * FIRST_LOOK, "{} after {number}", templates.len());
-        }
-        let mut again = Template::from(json!({"kept": true}));
-        templates.share(&mut again);
-        assert!(Arc::ptr_eq(&kept.0, &again.0));
     }
 }

@@ -16,6 +16,7 @@ mod object;
 mod person;
 mod queue;
 mod reader;
+mod templates;
 mod writer;
 
 pub use cache::{Cache, Change, Listener, Lookup, Scope};
@@ -29,6 +30,7 @@ pub use object::{Object, ObjectKey, Raw, resource_version};
 pub use person::Person;
 pub use queue::{Queue, run_workers};
 pub use reader::{Listed, Reader, Unreadable};
+pub use templates::Templates;
 pub use writer::{Created, Deletion, FencedWriter, NoObserver, Verb, WriteError, WriteObserver};
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use super::{
     Controller, Key, Memory, census, occurrence::orphan_key, orphans::remember, schedule::index_key,
 };
 use crate::{
-    api::{LABEL_PARENT_UID, MaintenanceOccurrence, MaintenanceSchedule, Templates},
-    cluster::{Cache, Change, Clients, ObjectKey, Queue, Scope},
+    api::{LABEL_PARENT_UID, MaintenanceOccurrence, MaintenanceSchedule},
+    cluster::{Cache, Change, Clients, ObjectKey, Queue, Scope, Templates},
     identity::{MAINTENANCE_ATTEMPT, occurrence_name, work_of_attempt},
     maintenance::schedule::is_terminal,
     providers::job::digest::JobDigest,
@@ -51,7 +51,7 @@ impl Wiring {
             move |o: &mut MaintenanceOccurrence| {
                 // Most carry the template of their schedule.
                 let sealed = o.status.as_mut().and_then(|status| status.run.as_mut());
-                sealed.into_iter().chain(&mut o.spec.run).for_each(|run| run.share(&templates));
+                sealed.into_iter().chain(&mut o.spec.run).for_each(|run| templates.share_run(run));
             },
             |o: &MaintenanceOccurrence| Some(index_key(&schedule_key(o))),
             Watching::new("MaintenanceOccurrence", events, metrics, {

@@ -14,9 +14,8 @@ use super::{
 use crate::{
     api::{
         Claim, LABEL_PARENT_UID, LABEL_QUEUE, LedgerEntry, ReportJob, ReportQueue, ReportSchedule,
-        Templates,
     },
-    cluster::{Cache, Change, Clients, Listener, ObjectKey, Queue, Scope},
+    cluster::{Cache, Change, Clients, Listener, ObjectKey, Queue, Scope, Templates},
     identity::{REPORT_ATTEMPT, occurrence_name, work_of_attempt},
     providers::job::digest::JobDigest,
     reconcile::{Census, Departures, Deps, RunListener, Watching, follow, job_of_pod},
@@ -111,7 +110,7 @@ pub fn cache(listener: impl Listener<ReportJob> + 'static) -> Cache<ReportJob> {
     let templates = Templates::default();
     let share = move |report: &mut ReportJob| {
         let sealed = report.status.as_mut().and_then(|status| status.run.as_mut());
-        sealed.into_iter().chain(&mut report.spec.run).for_each(|run| run.share(&templates));
+        sealed.into_iter().chain(&mut report.spec.run).for_each(|run| templates.share_run(run));
     };
     Cache::preparing(share, |report| Some(queue_key(report).to_string()), listener)
 }

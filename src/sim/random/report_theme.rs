@@ -135,12 +135,12 @@ fn full(plan: &mut Plan) {
 
 /// The queue is on hold, and some will be too late when it opens; then it is closed.
 fn held_then_closed(plan: &mut Plan) {
-    let held = json!({"admission": "Hold", "admissionUntilTime": "2026-11-29T01:59:40Z"});
-    plan.objects.push(queue(2, &held));
+    let until = json!({"admission": "Hold", "admissionUntilTime": "2026-11-29T01:59:40Z"});
+    plan.objects.push(queue(2, &until));
     at(plan, 20, Move::Create(job(0, &simulated(10), &json!({"queueDeadlineSeconds": 10}))));
     at(plan, 20, Move::Create(job(1, &simulated(10), &Value::Null)));
-    let hold = json!({"admission": "Hold", "admissionUntilTime": null});
-    edit(plan, 110, Kind::ReportQueue, QUEUE, &hold);
+    let for_good = json!({"admission": "Hold", "admissionUntilTime": null});
+    edit(plan, 110, Kind::ReportQueue, QUEUE, &for_good);
     at(plan, 112, Move::Create(job(2, &simulated(10), &json!({"queueDeadlineSeconds": 20}))));
     edit(plan, 140, Kind::ReportQueue, QUEUE, &json!({"admission": "Closed"}));
     at(plan, 145, Move::Create(job(3, &simulated(10), &Value::Null)));
@@ -180,8 +180,8 @@ fn cancelled_in_every_state(plan: &mut Plan) {
     at(plan, 15, Move::Create(job(0, &simulated(5), &Value::Null)));
     edit(plan, 25, Kind::ReportJob, JOBS[0], &cancel);
     plan.rules.insert(0, objects::lasting("desk-[3456]", secs(40)));
-    for number in 1..5 {
-        plan.rules.insert(0, objects::lasting(JOBS[number], secs(40)));
+    for (number, name) in JOBS.iter().enumerate().take(5).skip(1) {
+        plan.rules.insert(0, objects::lasting(name, secs(40)));
         at(plan, BEGIN, Move::Create(job(number, &simulated(40), &Value::Null)));
     }
     at(plan, BEGIN, Move::Create(job(5, &simulated(5), &cancel)));
