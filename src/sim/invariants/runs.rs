@@ -34,7 +34,7 @@ pub(super) struct Run {
     had: BTreeSet<String>,
     /// Name and uid of the node of each pod, by the pod's uid.
     nodes: BTreeMap<String, (String, String)>,
-    /// Pods that vanished before they were seen over.
+    /// Pods that are gone.
     vanished: BTreeSet<String>,
     /// Whether it was asked to stop.
     told: bool,
@@ -57,8 +57,8 @@ impl Run {
         self.had.len() > 1
     }
 
-    /// Whether a pod of its Job vanished before it was seen over, and its node is gone or another one
-    /// since: nobody but a person can say whether its containers act.
+    /// Whether a pod of its Job is gone, and its node is gone or another one since: whoever did not see
+    /// the pod over before cannot say any more whether its containers act.
     pub(super) fn has_lost_its_proof(&self, store: &Store) -> bool {
         let stands = |(name, uid): &(String, String)| {
             store.get(&Key::new(Kind::Node, "", name.clone())).is_some_and(|n| facts::uid(n) == uid)
@@ -221,9 +221,7 @@ impl Runs {
             let of = || (node.to_owned(), stands.unwrap_or_default().to_owned());
             run.nodes.entry(facts::uid(pod).to_owned()).or_insert_with(of);
         }
-        let over =
-            |pod: &Value| ["Succeeded", "Failed"].contains(&facts::text(pod, "/status/phase"));
-        if case.after().is_none() && !over(pod) {
+        if case.after().is_none() {
             run.vanished.insert(facts::uid(pod).to_owned());
         }
         let phase = case.after().map_or("", |pod| facts::text(pod, "/status/phase"));
