@@ -177,7 +177,7 @@ const REPORT_TRANSITIONS: [(&str, &str); 35] = [
 /// Reasons of reports, by state.
 const REPORT_REASONS: [(&str, &[&str]); 9] = [
     ("Admitted", &["GoingAway", "Prepared", "Released"]),
-    ("Cancelled", &["CancelRequested", "NotClaimed", "Superseded"]),
+    ("Cancelled", &["CancelRequested", "NotClaimed", "ScheduleDeleted", "Superseded"]),
     (
         "Cancelling",
         &[
