@@ -6,6 +6,9 @@
 //! Times are of the processor, so a machine may be busy with other things. Goal: below 5 µs each at
 //! 100,000 waiting jobs. Fails when a goal is missed.
 
+#[path = "../tests/shared/resident.rs"]
+mod resident;
+
 use std::{hint::black_box, process::ExitCode, time::Duration};
 
 use jiff::Timestamp;
@@ -19,6 +22,7 @@ use punctual::{
         waiting::{Waiting, WaitingJob},
     },
 };
+use resident::resident;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Goal for one decision, in passes as the operator makes them.
@@ -134,20 +138,12 @@ fn copy(queue: &Queue) -> Duration {
     processor().saturating_sub(begin) / u32::try_from(MEASUREMENTS).unwrap_or(u32::MAX)
 }
 
-/// Resident memory of this process in bytes; 0 where it is not told.
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).map(str::trim);
-    kib.and_then(|kib| kib.parse::<usize>().ok()).unwrap_or(0) * 1024
-}
-
 fn main() -> ExitCode {
     let mut missed = false;
-    let before = resident();
+    let before = resident("self");
     // The largest first: memory that others gave back would make it look lighter.
     let mut heavy = Queue::new(100_000);
-    let weight = resident().saturating_sub(before) / 100_000;
+    let weight = resident("self").saturating_sub(before) / 100_000;
     missed |= weight > WEIGHT;
     println!("{weight} bytes for each of 100,000 waiting jobs (goal: {WEIGHT})");
     println!("  queued   ns in passes of 1   ns in passes of 16   ns of a copy");

@@ -5,6 +5,9 @@
 //! Goal: 100,000 jobs in a resident memory below 512 MiB, the whole process included. Fails when the
 //! goal is missed.
 
+#[path = "../tests/shared/resident.rs"]
+mod resident;
+
 use std::process::ExitCode;
 
 use jiff::Timestamp;
@@ -16,6 +19,7 @@ use punctual::{
         waiting::{Waiting, WaitingJob},
     },
 };
+use resident::resident;
 use serde_json::{Value, json};
 
 /// Jobs that wait.
@@ -109,18 +113,10 @@ fn waiting(number: usize, job: &ReportJob) -> WaitingJob {
     }
 }
 
-/// Resident memory of this process in bytes; 0 where it is not told.
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).map(str::trim);
-    kib.and_then(|kib| kib.parse::<usize>().ok()).unwrap_or(0) * 1024
-}
-
 fn main() -> ExitCode {
     let template = template();
     let (jobs, mut index) = (cache(|_: &Change<'_, ReportJob>| {}), Waiting::new());
-    let before = resident();
+    let before = resident("self");
     for number in 0..JOBS {
         let job: ReportJob = match serde_json::from_str(&stored(number, &template)) {
             Ok(job) => job,
@@ -132,7 +128,7 @@ fn main() -> ExitCode {
         index.upsert(&waiting(number, &job));
         jobs.observe(job);
     }
-    let (all, held) = (resident(), jobs.len());
+    let (all, held) = (resident("self"), jobs.len());
     let each = all.saturating_sub(before) / JOBS;
     let missed = all > GOAL || held != JOBS;
     let verdict = if missed { "  MISSED" } else { "" };

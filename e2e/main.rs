@@ -14,4 +14,6 @@
 
 mod bed;
 mod checker;
+#[path = "../tests/shared/resident.rs"]
+mod resident;
 mod suite;

@@ -13,13 +13,16 @@ use super::{
     steps::{SOON, patch},
     work::{BY_HAND, SCHEDULE, epoch, schedule},
 };
-use crate::bed::{
-    control_plane::{Parts, PlaneOptions},
-    objects::text,
-    operator::ReplicaOptions,
-    plan::scenario,
-    run::progress,
-    scenario::{Scenario, ok},
+use crate::{
+    bed::{
+        control_plane::{Parts, PlaneOptions},
+        objects::text,
+        operator::ReplicaOptions,
+        plan::scenario,
+        run::progress,
+        scenario::{Scenario, ok},
+    },
+    resident::resident,
 };
 
 /// Says how many reports are created.
@@ -88,7 +91,7 @@ fn everything_else_goes_on_while_very_many_reports_are_created() {
         let limits = json!({"limits": {"queued": 1_000_000, "queuedPerTenant": 1_000_000}});
         s.apply(&queue(SLOTS, &quick(), &limits).to_string()).await;
         let term = epoch(s).await;
-        let empty = resident_kib(replica.process().pid());
+        let empty = resident(&replica.process().pid().to_string());
         let idle = reads(s, |done| done < IDLE_READS).await;
 
         // One that waits, while the slots are taken.
@@ -131,24 +134,15 @@ fn everything_else_goes_on_while_very_many_reports_are_created() {
             say("idle", &idle),
             say("meanwhile", &busy),
         ));
-        let all = resident_kib(replica.process().pid());
+        let all = resident(&replica.process().pid().to_string());
         progress(&format!(
             "resident memory of the replica: {} MiB without reports, {} MiB with {flood}",
-            empty / 1024,
-            all / 1024,
+            empty >> 20,
+            all >> 20,
         ));
         assert_eq!(epoch(s).await, term, "leadership changed: {}", replica.log_text());
         assert_eq!(replica.process().lives(), 1);
     });
-}
-
-/// Resident memory of a process in KiB.
-fn resident_kib(pid: u32) -> usize {
-    let path = format!("/proc/{pid}/status");
-    let status = std::fs::read_to_string(&path).expect("a running process has a status");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let number = line.and_then(|line| line.trim().trim_end_matches(" kB").trim().parse().ok());
-    number.unwrap_or_else(|| panic!("no VmRSS in {path}: {status}"))
 }
 
 /// Reports without a state.

@@ -31,15 +31,15 @@ struct Known {
 }
 
 impl Templates {
-    /// Lets the template of a run share memory with an equal one.
-    pub fn share_run(&self, run: &mut RunSpec) {
-        if let Some(job) = &mut run.job {
+    /// Lets the templates of an object's runs share memory with equal ones.
+    pub fn share_runs(&self, runs: [Option<&mut RunSpec>; 2]) {
+        for job in runs.into_iter().flatten().filter_map(|run| run.job.as_mut()) {
             self.share(&mut job.template);
         }
     }
 
     /// Lets `template` share memory with an equal one that was shown before and is still in use.
-    pub fn share(&self, template: &mut Template) {
+    fn share(&self, template: &mut Template) {
         let hash = sha256_hex(template.to_string().as_bytes());
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(other) = known.by_hash.get(&hash).and_then(Weak::upgrade) {

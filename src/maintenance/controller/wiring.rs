@@ -51,7 +51,7 @@ impl Wiring {
             move |o: &mut MaintenanceOccurrence| {
                 // Most carry the template of their schedule.
                 let sealed = o.status.as_mut().and_then(|status| status.run.as_mut());
-                sealed.into_iter().chain(&mut o.spec.run).for_each(|run| templates.share_run(run));
+                templates.share_runs([sealed, o.spec.run.as_mut()]);
             },
             |o: &MaintenanceOccurrence| Some(index_key(&schedule_key(o))),
             Watching::new("MaintenanceOccurrence", events, metrics, {

@@ -110,7 +110,7 @@ pub fn cache(listener: impl Listener<ReportJob> + 'static) -> Cache<ReportJob> {
     let templates = Templates::default();
     let share = move |report: &mut ReportJob| {
         let sealed = report.status.as_mut().and_then(|status| status.run.as_mut());
-        sealed.into_iter().chain(&mut report.spec.run).for_each(|run| templates.share_run(run));
+        templates.share_runs([sealed, report.spec.run.as_mut()]);
     };
     Cache::preparing(share, |report| Some(queue_key(report).to_string()), listener)
 }

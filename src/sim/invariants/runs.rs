@@ -63,8 +63,8 @@ impl Run {
         let stands = |(name, uid): &(String, String)| {
             store.get(&Key::new(Kind::Node, "", name.clone())).is_some_and(|n| facts::uid(n) == uid)
         };
-        let nodes = self.vanished.iter().filter_map(|pod| self.nodes.get(pod));
-        nodes.into_iter().any(|node| !stands(node))
+        let mut nodes = self.vanished.iter().filter_map(|pod| self.nodes.get(pod));
+        nodes.any(|node| !stands(node))
     }
 
     /// When a released run was over.

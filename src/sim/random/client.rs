@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     moves::{Hand, name_of},
+    objects::object,
     reports,
 };
 use crate::sim::{Key, Kind, api::Request};
@@ -38,15 +39,15 @@ impl Hand<'_> {
     /// A client deletes a report and submits it again at once.
     fn submit_again(&mut self) {
         let by_client = |object: &Value| object["spec"]["scheduleName"].is_null();
-        let Some(object) = self.one_of(Kind::ReportJob, by_client) else { return };
-        let name = name_of(&object);
+        let Some(submitted) = self.one_of(Kind::ReportJob, by_client) else { return };
+        let name = name_of(&submitted);
         self.delete_named(Kind::ReportJob, &name);
-        let mut spec = object["spec"].clone();
+        let mut spec = submitted["spec"].clone();
         if let Some(fields) = spec.as_object_mut() {
             fields.remove("cancel");
             fields.remove("resolution");
         }
-        self.create(&reports::object("ReportJob", &name, &spec));
+        self.create(&object("ReportJob", &name, &spec));
     }
 
     fn change_slots(&mut self) {

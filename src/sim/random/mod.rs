@@ -13,6 +13,7 @@ pub mod points;
 mod report_theme;
 mod reports;
 mod rows;
+mod situation;
 #[cfg(test)]
 mod tests;
 mod theme;

@@ -27,17 +27,21 @@ pub(super) fn objects(dice: &mut Rng) -> Vec<Value> {
     objects
 }
 
+/// An object in the namespace of the histories.
+pub(super) fn object(kind: &str, name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "punctual.dev/v1alpha1", "kind": kind,
+        "metadata": {"name": name, "namespace": "default"}, "spec": spec,
+    })
+}
+
 /// An occurrence made by hand.
 pub(super) fn by_hand(schedule: &str, digits: &str, instant: &str, run: Option<Value>) -> Value {
     let mut spec = json!({"scheduleName": schedule, "intendedTime": instant});
     if let Some(run) = run {
         spec["run"] = run;
     }
-    json!({
-        "apiVersion": "punctual.dev/v1alpha1", "kind": "MaintenanceOccurrence",
-        "metadata": {"name": format!("{schedule}-{digits}"), "namespace": "default"},
-        "spec": spec,
-    })
+    object("MaintenanceOccurrence", &format!("{schedule}-{digits}"), &spec)
 }
 
 /// A schedule that is due every one to three minutes.

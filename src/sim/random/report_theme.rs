@@ -1,23 +1,18 @@
 //! Situations of reports that chance alone brings too seldom: every history with reports has one, in a
 //! queue of its own.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::{
     moves::{Around, Move, Who},
-    objects,
+    objects::{self, object},
     plan::Plan,
-    reports::{delivering, object},
+    reports::delivering,
+    situation::{at, every, extend, inject, job_of_others, secs, simulated},
 };
 use crate::{
     api::SimulatedOutcome,
-    sim::{
-        Kind,
-        provider::Rule,
-        world::{Class, Effect, Fault},
-    },
+    sim::{Kind, provider::Rule, world::Effect},
 };
 
 /// The queue of the situation.
@@ -53,21 +48,11 @@ pub(super) fn put(plan: &mut Plan, seed: u64) {
     }
 }
 
-fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
 /// The queue, with some fields of its spec.
 fn queue(slots: u64, more: &Value) -> Value {
     let mut queue = object("ReportQueue", QUEUE, &json!({"slots": slots}));
     extend(&mut queue["spec"], more);
     queue
-}
-
-fn extend(fields: &mut Value, more: &Value) {
-    if let (Some(fields), Some(more)) = (fields.as_object_mut(), more.as_object()) {
-        fields.extend(more.clone());
-    }
 }
 
 /// A job of one of two tenants, with some fields of its spec.
@@ -79,32 +64,11 @@ fn job(number: usize, run: &Value, more: &Value) -> Value {
     job
 }
 
-fn simulated(seconds: u64) -> Value {
-    json!({"simulated": {"durationSeconds": seconds}})
-}
-
-fn at(plan: &mut Plan, second: u64, one: Move) {
-    plan.moves.push((secs(second), one));
-}
-
 /// The first so many jobs are submitted together.
 fn burst(plan: &mut Plan, second: u64, number: usize, run: &Value, more: &Value) {
     for one in 0..number {
         at(plan, second, Move::Create(job(one, run, more)));
     }
-}
-
-fn every(plan: &mut Plan, from: u64, step: u64, one: &Move) {
-    let mut second = from;
-    while secs(second) < plan.calm {
-        at(plan, second, one.clone());
-        second += step;
-    }
-}
-
-fn inject(plan: &mut Plan, second: u64, only: &'static str, effect: Effect) {
-    let fault = Fault { class: Class::Any, only: Some(only), ..Fault::next_write(effect) };
-    at(plan, second, Move::Inject(None, fault));
 }
 
 fn edit(plan: &mut Plan, second: u64, kind: Kind, name: &'static str, spec: &Value) {
@@ -223,14 +187,10 @@ fn nobody_knows(plan: &mut Plan) {
     edit(plan, 60, Kind::ReportJob, JOBS[3], &json!({"cancel": true}));
 }
 
-fn as_job() -> Value {
-    objects::job()
-}
-
 /// There is no node that the pods of reports could run on.
 fn never_starts(plan: &mut Plan) {
     plan.objects.push(queue(2, &Value::Null));
-    let mut run = as_job();
+    let mut run = objects::job();
     run["startTimeoutSeconds"] = json!(25);
     at(plan, BEGIN - 5, Move::Around(Around::NoNodes));
     burst(plan, BEGIN, 3, &run, &Value::Null);
@@ -241,7 +201,7 @@ fn never_starts(plan: &mut Plan) {
 fn others_meddle_with_jobs(plan: &mut Plan) {
     plan.objects.push(queue(3, &Value::Null));
     plan.rules.insert(0, objects::lasting("desk-*", secs(30)));
-    burst(plan, 20, 6, &as_job(), &json!({"artifact": "Required"}));
+    burst(plan, 20, 6, &objects::job(), &json!({"artifact": "Required"}));
     every(plan, 30, 30, &Move::Around(Around::Suspend));
     every(plan, 40, 35, &Move::Around(Around::Collect));
     every(plan, 50, 60, &Move::Around(Around::DeleteJob));
@@ -262,17 +222,11 @@ fn takes_too_long(plan: &mut Plan) {
 /// What is to run can never be made into a Job, or its name is taken.
 fn refused_by_its_template(plan: &mut Plan) {
     plan.objects.push(queue(2, &Value::Null));
-    let mut run = as_job();
+    let mut run = objects::job();
     run["job"]["template"]["spec"]["restartPolicy"] = json!("OnFailure");
     at(plan, BEGIN, Move::Create(job(0, &run, &Value::Null)));
-    at(plan, BEGIN, Move::Create(job(1, &as_job(), &Value::Null)));
-    let container = json!({"name": "main", "image": "example.org/other:1"});
-    let pod = json!({"spec": {"containers": [container], "restartPolicy": "Never"}});
-    plan.objects.push(json!({
-        "apiVersion": "batch/v1", "kind": "Job",
-        "metadata": {"name": format!("{}-r1", JOBS[1]), "namespace": "default"},
-        "spec": {"suspend": true, "template": pod},
-    }));
+    at(plan, BEGIN, Move::Create(job(1, &objects::job(), &Value::Null)));
+    plan.objects.push(job_of_others(&format!("{}-r1", JOBS[1])));
     at(plan, BEGIN, Move::Create(without_run(2)));
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     duty,
     moves::Move,
-    objects::{job, pick, rule},
+    objects::{job, object, pick, rule},
     plan::Plan,
     report_theme,
 };
@@ -66,14 +66,6 @@ pub(super) fn put(plan: &mut Plan, seed: u64) {
     duty::put_report(plan, seed, &mut dice);
     plan.moves.retain(|(at, _)| *at < plan.calm);
     plan.moves.sort_by_key(|(at, _)| *at);
-}
-
-/// An object in the namespace of the histories.
-pub(super) fn object(kind: &str, name: &str, spec: &Value) -> Value {
-    json!({
-        "apiVersion": "punctual.dev/v1alpha1", "kind": kind,
-        "metadata": {"name": name, "namespace": "default"}, "spec": spec,
-    })
 }
 
 /// A small queue.

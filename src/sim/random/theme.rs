@@ -8,14 +8,11 @@ use super::{
     moves::{Around, Move, Who},
     objects,
     plan::Plan,
+    situation::{every, extend, inject, job_of_others, secs, simulated},
 };
 use crate::{
     api::SimulatedOutcome,
-    sim::{
-        Kind,
-        provider::Rule,
-        world::{Class, Effect, Fault},
-    },
+    sim::{Kind, provider::Rule, world::Effect},
 };
 
 /// The schedule of the situation.
@@ -50,37 +47,11 @@ pub(super) fn put(plan: &mut Plan, seed: u64) {
     plan.moves.sort_by_key(|(at, _)| *at);
 }
 
-fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
 /// A schedule that is due every minute, with some fields of its spec.
 fn schedule(run: &Value, more: &Value) -> Value {
     let mut spec = json!({"schedule": "* * * * *", "concurrencyPolicy": "Forbid", "run": run});
-    if let (Some(spec), Some(more)) = (spec.as_object_mut(), more.as_object()) {
-        spec.extend(more.clone());
-    }
-    json!({
-        "apiVersion": "punctual.dev/v1alpha1", "kind": "MaintenanceSchedule",
-        "metadata": {"name": NAME, "namespace": "default"}, "spec": spec,
-    })
-}
-
-fn simulated(seconds: u64) -> Value {
-    json!({"simulated": {"durationSeconds": seconds}})
-}
-
-fn every(plan: &mut Plan, from: u64, step: u64, one: &Move) {
-    let mut at = secs(from);
-    while at < plan.calm {
-        plan.moves.push((at, one.clone()));
-        at += secs(step);
-    }
-}
-
-fn inject(plan: &mut Plan, at: u64, only: &'static str, effect: Effect) {
-    let fault = Fault { class: Class::Any, only: Some(only), ..Fault::next_write(effect) };
-    plan.moves.push((secs(at), Move::Inject(None, fault)));
+    extend(&mut spec, more);
+    objects::object("MaintenanceSchedule", NAME, &spec)
 }
 
 /// There is no node that a pod could run on.
@@ -176,13 +147,7 @@ fn too_late_to_start(plan: &mut Plan) {
 /// Somebody's Job has the name of an attempt.
 fn name_is_taken(plan: &mut Plan) {
     plan.objects.push(schedule(&objects::job(), &json!({})));
-    let container = json!({"name": "main", "image": "example.org/other:1"});
-    let pod = json!({"spec": {"containers": [container], "restartPolicy": "Never"}});
-    plan.objects.push(json!({
-        "apiVersion": "batch/v1", "kind": "Job",
-        "metadata": {"name": format!("{NAME}-202611290159-m1"), "namespace": "default"},
-        "spec": {"suspend": true, "template": pod},
-    }));
+    plan.objects.push(job_of_others(&format!("{NAME}-202611290159-m1")));
 }
 
 /// Records are removed at once, and somebody asks for an instant of one again.
