@@ -22,22 +22,22 @@ impl Tools {
     /// kubectl and helm for a cluster that exists: from the PATH if they are there.
     pub async fn for_other_cluster() -> Result<Self> {
         let mut found = BTreeMap::new();
-        for (tool, family) in [("kubectl", "kubernetes"), ("helm", "helm")] {
+        for tool in ["kubectl", "helm"] {
             if let Some(path) = in_path(tool) {
                 found.insert(tool.to_owned(), path);
             } else {
                 progress(&format!("{tool} is not in the PATH: using the one of e2e/tools"));
-                found.extend(Self::build(&[family]).await?.0);
+                found.extend(Self::build(&[tool]).await?.0);
             }
         }
         Ok(Self(found))
     }
 
-    async fn build(families: &[&str]) -> Result<Self> {
+    async fn build(programs: &[&str]) -> Result<Self> {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/tools/build");
         // Its progress goes to the terminal: a first build takes minutes.
         let output = Command::new(script)
-            .args(families)
+            .args(programs)
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())
             .output()
