@@ -3,10 +3,14 @@
 use std::{cell::Cell, collections::BTreeSet, fmt};
 
 use serde::{
-    Deserializer, Serialize,
+    Deserialize as _, Deserializer, Serialize,
     de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::Value;
+
+mod portable;
+
+pub use portable::{to_portable_string, write_entry};
 
 /// A text that is not the YAML expected, with line and column where the library knows them.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +29,18 @@ pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
     let mut value: serde_yaml::Value = serde_yaml::from_str(text).map_err(YamlError)?;
     value.apply_merge().map_err(YamlError)?;
     serde_yaml::from_value(value).map_err(YamlError)
+}
+
+/// Reads all documents of a text, in their order; merge keys (`<<`) are applied, empty ones left out.
+pub fn all_from_str(text: &str) -> Result<Vec<Value>, YamlError> {
+    let mut documents = Vec::new();
+    for document in serde_yaml::Deserializer::from_str(text) {
+        let mut value = serde_yaml::Value::deserialize(document).map_err(YamlError)?;
+        value.apply_merge().map_err(YamlError)?;
+        documents.push(serde_yaml::from_value(value).map_err(YamlError)?);
+    }
+    documents.retain(|document: &Value| !document.is_null());
+    Ok(documents)
 }
 
 /// Writes one document.
@@ -334,6 +350,14 @@ last: 'end'
             assert!(error.to_string().contains(sentence), "{text}: {error}");
             assert_eq!(error.line(), line, "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn all_documents_of_a_text_are_read() {
+        let read = all_from_str("---\na: 1\n---\n# nothing\n---\nb: [2]\n").unwrap();
+        assert_eq!(read, [json!({"a": 1}), json!({"b": [2]})]);
+        assert!(all_from_str("a: 1\n---\nb: [\n").is_err());
+        assert_eq!(all_from_str("").unwrap(), Vec::<Value>::new());
     }
 
     #[test]

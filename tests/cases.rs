@@ -333,3 +333,51 @@ fn plan_refuses_bad_fields_with_a_sentence() {
         assert!(said.contains(sentence), "{fields}: {said}");
     }
 }
+
+const CRON_JOB: &str = "
+kind: CronJob
+metadata: {name: nightly, namespace: docs}
+spec:
+  schedule: 30 2 * * *
+  timeZone: Europe/Berlin
+  jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}
+";
+
+#[test]
+fn a_converted_cron_job_can_be_planned() {
+    let converted = punctual(&["convert", "-f", "-"], CRON_JOB);
+    let schedule = String::from_utf8(converted.stdout).expect("text");
+    assert!(converted.status.success(), "{schedule}");
+    let plan = ["plan", "-f", "-", "--now", "2026-03-28T12:00:00Z", "-o", "json"];
+    // A CronJob leaves out the night in which 02:30 does not exist.
+    assert_eq!(answer(&plan, &schedule)["next"], "2026-03-30T00:30:00Z");
+}
+
+#[test]
+fn convert_says_at_which_instants_the_two_differ() {
+    let year = ["convert", "-f", "-", "--check", "--from", "2026-01-01T00:00:00Z"];
+    let same = punctual(&year, CRON_JOB);
+    assert_eq!(same.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&same.stdout).contains("They run at the same instants"));
+    let once = punctual(&[&year[..], &["--dst-policy", "Once", "-o", "json"]].concat(), CRON_JOB);
+    assert_eq!(once.status.code(), Some(1));
+    let compared: Value = serde_json::from_slice(&once.stdout).expect("JSON");
+    assert_eq!(utc(&compared[0]["differences"]), ["2026-03-29T01:00:00Z", "2026-10-25T01:30:00Z"]);
+}
+
+#[test]
+fn what_convert_cannot_use_is_refused_with_a_sentence() {
+    for (args, input, sentence) in [
+        (&["convert", "-f", "-"][..], "", "there is no object in it; give a CronJob"),
+        (&["convert", "-f", "-"], "kind: Job", "kind: is \"Job\""),
+        (&["convert", "-f", "-"], "a: [", "is not YAML"),
+        (&["convert", "-f", "/none"], "", "cannot read /none"),
+        (&["convert", "-f", "-", "-o", "json"], CRON_JOB, "--check"),
+        (&["convert", "-f", "-", "--dst-policy", "Never"], CRON_JOB, "must be Once or CronJob"),
+    ] {
+        let said = refusal(args, input);
+        assert!(said.contains(sentence), "{args:?} {input}: {said}");
+    }
+    let two = format!("{CRON_JOB}---{CRON_JOB}");
+    assert!(refusal(&["convert", "-f", "-", "--name", "x"], &two).contains("there are 2 CronJobs"));
+}

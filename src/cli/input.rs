@@ -23,6 +23,15 @@ pub fn read_manifest(path: &Path) -> Result<Value, CliError> {
         .map_err(|error| CliError::BadUsage(format!("{name} is not one YAML object: {error}")))
 }
 
+/// Reads all objects of a YAML or JSON file; `-` is standard input.
+pub(super) fn read_manifests(path: &Path) -> Result<Vec<Value>, CliError> {
+    let name = path.display();
+    let text = read_text(path)
+        .map_err(|error| CliError::BadUsage(format!("cannot read {name}: {error}")))?;
+    yaml::all_from_str(&text)
+        .map_err(|error| CliError::BadUsage(format!("{name} is not YAML: {error}")))
+}
+
 /// Reads a file as text; `-` is standard input.
 pub(super) fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub mod convert;
 pub mod crds;
 pub mod drill;
 pub mod input;
@@ -27,6 +28,9 @@ struct Cli {
 enum Command {
     /// Run every instant of a time, as occurrences made by hand.
     Backfill(trigger::BackfillArgs),
+    /// Make a schedule of a CronJob, with comments on what differs; with --check, list the instants at
+    /// which only one of them would run.
+    Convert(convert::Args),
     /// Print the CustomResourceDefinitions as YAML.
     Crds(crds::Args),
     /// Rehearse on a model: scenario files, a restart of everything, or random histories.
@@ -79,6 +83,7 @@ pub fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Backfill(args) => trigger::backfill(&args),
         Command::Trigger(args) => trigger::run(&args),
+        Command::Convert(args) => convert::run(&args),
         Command::Crds(args) => crds::run(&args),
         Command::Drill(args) => drill::run(&args),
         Command::Next(args) => next::run(&args),

@@ -57,7 +57,8 @@ pub struct Args {
     connection: Connection,
 }
 
-fn parse_policy(text: &str) -> Result<DstPolicy, String> {
+/// Reads a policy for clock changes.
+pub(super) fn parse_policy(text: &str) -> Result<DstPolicy, String> {
     match text {
         "Once" => Ok(DstPolicy::Once),
         "CronJob" => Ok(DstPolicy::CronJob),

@@ -21,6 +21,11 @@ pub fn print<T: Serialize>(
         Output::Yaml => yaml::to_string(value)
             .map_err(|error| CliError::Failed(format!("cannot write YAML: {error}")))?,
     };
+    write(&text)
+}
+
+/// Prints a text.
+pub(super) fn write(text: &str) -> Result<(), CliError> {
     match io::stdout().write_all(text.as_bytes()) {
         // The reader has seen enough, as in `punctual next … | head`.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

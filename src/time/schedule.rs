@@ -149,6 +149,11 @@ impl Schedule {
         newest
     }
 
+    /// Whether it is `@every`: a grid that no clock change moves.
+    pub fn is_interval(&self) -> bool {
+        matches!(self.expression, CronExpression::Every(_))
+    }
+
     /// Whether no date of the calendar matches, such as 30 February.
     pub fn never_fires(&self) -> bool {
         self.expression.never_fires()
