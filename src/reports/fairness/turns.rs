@@ -76,15 +76,23 @@ impl<'a> Turns<'a> {
         rules: &'a Rules,
         taken: &'a BTreeMap<Name, u32>,
     ) -> Self {
-        let fresh = Class::ALL.map(|class| waiting.heads(class).iter().peekable());
         let mut known = vec![false; waiting.tenant_numbers()];
         let mut holding: Vec<TenantId> = Vec::new();
+        let mut unknown = Class::ALL.map(|class| waiting.heads(class).len());
         for (tenant, account) in waiting.find_tenants(accounts.all()) {
             known[tenant as usize] = true;
+            for class in Class::ALL {
+                unknown[class.index()] -= usize::from(waiting.has_head(tenant, class));
+            }
             if account.finish.is_none() {
                 holding.push(tenant);
             }
         }
+        // In a queue that is full of work all tenants have accounts: nobody is fresh.
+        let fresh = Class::ALL.map(|class| match unknown[class.index()] {
+            0 => btree_set::Iter::default().peekable(),
+            _ => waiting.heads(class).iter().peekable(),
+        });
         let mut turns = Self {
             accounts,
             waiting,

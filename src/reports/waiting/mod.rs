@@ -247,6 +247,12 @@ impl Waiting {
         &self.heads[class.index()]
     }
 
+    /// Whether the tenant is among the [`Waiting::heads`] of the class.
+    pub(crate) fn has_head(&self, tenant: TenantId, class: Class) -> bool {
+        let tenant = self.tenants.get(tenant as usize);
+        tenant.is_some_and(|tenant| !tenant.queues[class.index()].is_empty())
+    }
+
     /// The job at `place` in a tenant's queue.
     pub(crate) fn at(&self, tenant: TenantId, class: Class, place: usize) -> Option<&Kept> {
         let id = self.tenants.get(tenant as usize)?.queues[class.index()].get(place)?;
@@ -255,7 +261,7 @@ impl Waiting {
 
     /// The job of that name.
     fn id(&self, name: &str) -> Option<JobId> {
-        self.names.get(hash(name), name, |id| self.kept(id).is_some_and(|kept| *kept.name == *name))
+        self.names.get(hash(name), |id| self.kept(id).is_some_and(|kept| *kept.name == *name))
     }
 
     fn kept(&self, id: JobId) -> Option<&Kept> {
@@ -263,7 +269,7 @@ impl Waiting {
     }
 
     fn keep(&mut self, kept: Kept) -> JobId {
-        let name = Arc::clone(&kept.name);
+        let hash = hash(&kept.name);
         let id = if let Some(id) = self.vacant.pop() {
             self.jobs[id as usize] = Some(kept);
             id
@@ -271,7 +277,7 @@ impl Waiting {
             self.jobs.push(Some(kept));
             JobId::try_from(self.jobs.len() - 1).unwrap_or(JobId::MAX)
         };
-        self.names.insert(hash(&name), &name, id);
+        self.names.insert(hash, id);
         id
     }
 
@@ -285,7 +291,7 @@ impl Waiting {
         }
         self.jobs[id as usize] = None;
         self.vacant.push(id);
-        self.names.remove(hash(&kept.name), &kept.name, id);
+        self.names.remove(hash(&kept.name), id);
         self.uncount(&kept);
         let tenant = &mut self.tenants[kept.tenant as usize];
         if tenant.len() == 0 {
