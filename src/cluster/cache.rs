@@ -153,7 +153,7 @@ impl<K: Object> Cache<K> {
     }
 
     /// The same, with what is done to an object before it is kept: it may make it smaller, and must
-    /// not change what it says.
+    /// not change anything that is decided by or written.
     pub fn preparing(
         prepare: impl Fn(&mut K) + Send + Sync + 'static,
         index: impl Fn(&K) -> Option<String> + Send + Sync + 'static,

@@ -47,19 +47,19 @@ impl Numbers {
 
     /// A name has that number no longer.
     pub(super) fn remove(&mut self, hash: u64, number: u32) {
-        let Some(mut hole) = self.find(upper(hash), |place| place.1 == number) else { return };
+        let Some(mut free) = self.find(upper(hash), |place| place.1 == number) else { return };
         self.len -= 1;
         // What was pushed on by the one that goes moves up, so that no search ends too early.
-        let mut at = self.after(hole);
+        let mut at = self.after(free);
         while self.places[at].1 != FREE {
             let home = self.home(self.places[at].0);
-            if self.distance(home, at) >= self.distance(hole, at) {
-                self.places[hole] = self.places[at];
-                hole = at;
+            if self.distance(home, at) >= self.distance(free, at) {
+                self.places[free] = self.places[at];
+                free = at;
             }
             at = self.after(at);
         }
-        self.places[hole] = (0, FREE);
+        self.places[free] = (0, FREE);
     }
 
     fn put(&mut self, hash: u32, number: u32) {
