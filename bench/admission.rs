@@ -9,7 +9,7 @@
 #[path = "../tests/shared/resident.rs"]
 mod resident;
 
-use std::{hint::black_box, process::ExitCode, time::Duration};
+use std::{hint::black_box, process::ExitCode, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use punctual::{
@@ -59,7 +59,7 @@ struct Queue {
     books: Books,
     waiting: Waiting,
     rules: Rules,
-    running: Vec<LedgerEntry>,
+    running: Vec<Arc<LedgerEntry>>,
     submitted: usize,
 }
 
@@ -79,9 +79,9 @@ impl Queue {
     }
 
     fn admit(&mut self) {
-        let describe = |name: &str, _: &str, attempt| {
+        let describe = |name: &str, _: &str, _| {
             Some(RunRef {
-                run_key: format!("{name:.32}-r{attempt}"),
+                run_key: name.to_owned(),
                 action_class: ActionClass::Idempotent,
                 http: None,
             })
@@ -90,7 +90,7 @@ impl Queue {
             self.books.admit(&self.waiting, &self.rules, Timestamp::UNIX_EPOCH, describe);
         for entry in admitted {
             self.waiting.remove(&entry.job, &entry.uid);
-            self.running.push(LedgerEntry::clone(&entry));
+            self.running.push(entry);
         }
     }
 

@@ -56,6 +56,7 @@ fn template() -> Value {
 fn stored(number: usize, template: &Value) -> String {
     let tenant = format!("customer-{:03}", number % TENANTS);
     let time = "2026-11-29T02:00:00Z";
+    let parameters = json!({"month": "2026-10", "customer": tenant, "currency": "EUR"});
     let condition = |kind: &str, status: &str, reason: &str| {
         json!({
             "type": kind, "status": status, "reason": reason, "lastTransitionTime": time,
@@ -78,14 +79,14 @@ fn stored(number: usize, template: &Value) -> String {
         },
         "spec": {
             "queueName": "reports", "tenant": tenant, "priority": 0, "estimateSeconds": 120,
-            "parameters": {"month": "2026-10", "customer": tenant, "currency": "EUR"},
+            "parameters": parameters,
             "artifact": "Optional",
         },
         "status": {
             "state": "Queued", "reason": "WaitingForSlot",
             "message": "It waits for a free slot of queue reports. About 1200 jobs start before it.",
             "id": format!("{number:032x}"), "position": "~1200", "estimatedStartTime": time,
-            "run": {"actionClass": "Idempotent", "job": {"template": template}},
+            "run": {"actionClass": "Idempotent", "parameters": parameters, "job": {"template": template}},
             "fence": {"epoch": 7, "nonce": "9f86d081884c7d659a2feaa0c55ad015"},
             "conditions": [
                 condition("Accepted", "True", "Accepted"),

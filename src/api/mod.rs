@@ -17,6 +17,7 @@ use kube::CustomResourceExt as _;
 mod common;
 mod ledger;
 mod occurrence;
+mod parameters;
 mod recovery_trace;
 mod report_job;
 mod report_queue;
@@ -43,6 +44,7 @@ pub use occurrence::{
     MaintenanceOccurrenceStatus, OccurrenceState, PodRef, Resolution, ResolutionDecision,
     ResultValue,
 };
+pub use parameters::Parameters;
 pub use recovery_trace::{
     LeadershipGained, MAX_LEASE_NAME, MAX_TRACE_ITEMS, MAX_TRACE_PAUSED, PhaseDuration,
     RecoveryClass, RecoveryPhase, RecoveryTrace, RecoveryTraceSpec, RecoveryTraceStatus, TraceItem,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     common::{Condition, Fence, Time},
     occurrence::{Attempt, Resolution, ResultValue},
+    parameters::Parameters,
     report_rules::{
         ARTIFACT_MESSAGE, ARTIFACT_RULE, REPORT_CANCEL_MESSAGE, REPORT_IDENTITY_MESSAGE,
         REPORT_IDENTITY_RULE, REPORT_NAME_MESSAGE, REPORT_NAME_RULE, REPORT_RUN_MESSAGE,
@@ -82,7 +83,7 @@ pub struct ReportJobSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "optional_parameters")]
     #[x_kube(validation = Rule::new(PARAMETERS_RULE).message(PARAMETERS_MESSAGE))]
-    pub parameters: Option<BTreeMap<String, String>>,
+    pub parameters: Option<Parameters>,
     /// About how many seconds of one slot it takes. What its tenant is charged when it is admitted; corrected by what
     /// it really took when it ends. Default: 60. Immutable.
     #[serde(default = "sixty")]
@@ -98,7 +99,7 @@ pub struct ReportJobSpec {
     pub artifact: ArtifactPolicy,
     /// What it runs. Without it, the `runTemplate` of its queue. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run: Option<RunSpec>,
+    pub run: Option<Box<RunSpec>>,
     /// Cancels the report. Cannot be taken back. It is Cancelled once its run is proven over. Default: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cancel: bool,

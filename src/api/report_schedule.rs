@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     common::Time,
+    parameters::Parameters,
     report_job::ArtifactPolicy,
     report_rules::REPORT_SCHEDULE_NAME_MESSAGE,
     rules::{
@@ -148,7 +149,7 @@ pub struct ReportJobTemplateSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "parameters")]
     #[x_kube(validation = Rule::new(PARAMETERS_RULE).message(PARAMETERS_MESSAGE))]
-    pub parameters: Option<BTreeMap<String, String>>,
+    pub parameters: Option<Parameters>,
     /// About how many seconds of one slot it takes. Default: 60.
     #[serde(default = "sixty")]
     #[schemars(range(min = 1, max = 2_592_000))]

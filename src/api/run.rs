@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     occurrence::ResultValue,
+    parameters::Parameters,
     rules::{ONE_PROVIDER_MESSAGE, ONE_PROVIDER_RULE, PARAMETERS_MESSAGE, PARAMETERS_RULE},
     template::Template,
 };
@@ -62,7 +63,7 @@ pub struct RunSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "parameters")]
     #[x_kube(validation = Rule::new(PARAMETERS_RULE).message(PARAMETERS_MESSAGE))]
-    pub parameters: Option<BTreeMap<String, String>>,
+    pub parameters: Option<Parameters>,
     /// Run as a Job (batch/v1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobRun>,

@@ -110,8 +110,9 @@ enum Entry<K> {
 }
 
 struct State<K> {
-    entries: BTreeMap<ObjectKey, (u64, Entry<K>)>,
-    index: BTreeMap<String, BTreeSet<ObjectKey>>,
+    /// Their keys are shared with the index: there may be very many.
+    entries: BTreeMap<Arc<ObjectKey>, (u64, Entry<K>)>,
+    index: BTreeMap<String, BTreeSet<Arc<ObjectKey>>>,
     tombstones: BTreeMap<ObjectKey, u64>,
     tombstone_order: VecDeque<ObjectKey>,
     /// Lists under way, by the namespace that they are of (`None`: all).
@@ -152,7 +153,7 @@ impl<K: Object> Cache<K> {
     }
 
     /// The same, with what is done to an object before it is kept: it may make it smaller, and must
-    /// not change what it says.
+    /// not change anything that is decided by or written.
     pub fn preparing(
         prepare: impl Fn(&mut K) + Send + Sync + 'static,
         index: impl Fn(&K) -> Option<String> + Send + Sync + 'static,
@@ -207,7 +208,7 @@ impl<K: Object> Cache<K> {
     pub fn unreadable(&self) -> Vec<(ObjectKey, Arc<str>)> {
         let state = self.lock();
         let unreadable = state.entries.iter().filter_map(|(key, (_, entry))| match entry {
-            Entry::Unreadable(error) => Some((key.clone(), Arc::clone(error))),
+            Entry::Unreadable(error) => Some((ObjectKey::clone(key), Arc::clone(error))),
             Entry::Found(_) => None,
         });
         unreadable.collect()
@@ -303,17 +304,19 @@ impl<K: Object> Cache<K> {
             Entry::Found(object) => (self.inner.index)(object),
             Entry::Unreadable(_) => None,
         };
-        let old = state.entries.insert(key.clone(), (version, entry));
+        let known = state.entries.get_key_value(key).map(|(key, _)| Arc::clone(key));
+        let key = known.unwrap_or_else(|| Arc::new(key.clone()));
+        let old = state.entries.insert(Arc::clone(&key), (version, entry));
         let old = old.and_then(|old| found(&old));
-        self.reindex(&mut state.index, key, old.as_deref(), second_key);
+        self.reindex(&mut state.index, &key, old.as_deref(), second_key);
         Some(old)
     }
 
     /// Moves `key` in the index from where `old` put it to `second_key`.
     fn reindex(
         &self,
-        index: &mut BTreeMap<String, BTreeSet<ObjectKey>>,
-        key: &ObjectKey,
+        index: &mut BTreeMap<String, BTreeSet<Arc<ObjectKey>>>,
+        key: &Arc<ObjectKey>,
         old: Option<&K>,
         second_key: Option<String>,
     ) {
@@ -330,7 +333,7 @@ impl<K: Object> Cache<K> {
             }
         }
         if let Some(second_key) = second_key {
-            index.entry(second_key).or_default().insert(key.clone());
+            index.entry(second_key).or_default().insert(Arc::clone(key));
         }
     }
 
@@ -343,9 +346,9 @@ impl<K: Object> Cache<K> {
                 return;
             }
             bury(state, key, version);
-            let Some(old) = state.entries.remove(key) else { return };
+            let Some((key, old)) = state.entries.remove_entry(key) else { return };
             let old = found(&old);
-            self.reindex(&mut state.index, key, old.as_deref(), None);
+            self.reindex(&mut state.index, &key, old.as_deref(), None);
             old
         };
         self.inner.listener.changed(&Change { key, old: old.as_deref(), new: None, witnessed });
@@ -444,9 +447,9 @@ impl<K: Object> Cache<K> {
             let unlisted = state
                 .entries
                 .iter()
-                .filter(|(key, _)| covers(namespace, key) && !listing.shown.contains(key));
+                .filter(|(key, _)| covers(namespace, key) && !listing.shown.contains(&***key));
             unlisted
-                .map(|(key, (version, _))| (key.clone(), *version))
+                .map(|(key, (version, _))| (ObjectKey::clone(key), *version))
                 .partition::<Vec<_>, _>(|(key, _)| !listing.written.contains(key))
         };
         for (key, version) in gone {

@@ -101,14 +101,15 @@ impl Books {
             && let Some(turn) = pass.next()
         {
             let Some(job) = pass.turns.job(&turn.next) else { break };
-            let Some(run) = describe(&job.name, &job.uid(), job.attempt) else {
+            let uid = job.uid();
+            let Some(run) = describe(&job.name, &uid, job.attempt) else {
                 left_out.push((job.name.to_string(), LeftOut::NotDescribed));
                 pass.turns.skip(&turn.next);
                 continue;
             };
             let entry = LedgerEntry {
-                job: job.name.to_string(),
-                uid: job.uid(),
+                job: job.name.as_ref().to_owned(),
+                uid,
                 tenant: waiting.tenant(job.tenant).to_string(),
                 attempt: job.attempt,
                 run_key: run.run_key,

@@ -23,7 +23,7 @@ pub fn attempts(report: &ReportJob) -> &[Attempt] {
 /// What it may do, as far as it says so itself.
 pub fn class(report: &ReportJob) -> ActionClass {
     let sealed = report.status.as_ref().and_then(|status| status.run.as_ref());
-    sealed.or(report.spec.run.as_ref()).map_or(ActionClass::Fenced, RunSpec::report_class)
+    sealed.or(report.spec.run.as_deref()).map_or(ActionClass::Fenced, RunSpec::report_class)
 }
 
 /// When a finished job may be removed. Without its queue the defaults hold.

@@ -57,7 +57,7 @@ impl Kind for ReportSchedule {
                 estimate_seconds: spec.estimate_seconds,
                 queue_deadline_seconds: spec.queue_deadline_seconds,
                 artifact: spec.artifact,
-                run: spec.run,
+                run: spec.run.map(Box::new),
                 cancel: false,
                 resolution: None,
                 schedule_name: Some(name.clone()),

@@ -120,7 +120,7 @@ spec:
 fn values_arrive_as_they_are_though_the_kubelet_expands_them() {
     let mut request = request(PLAIN);
     let parameters = BTreeMap::from([("cmd".to_owned(), "$(PUNCTUAL_EPOCH) $$ $x".to_owned())]);
-    request.run.parameters = Some(parameters);
+    request.run.parameters = Some(parameters.into());
     let job = manifest(&request).unwrap();
     let env = env(&job["spec"]["template"]["spec"]["containers"][0]);
     assert_eq!(env[ENV_PARAMETERS]["value"], r#"{"cmd":"$$(PUNCTUAL_EPOCH) $$$$ $$x"}"#);
@@ -222,7 +222,7 @@ fn empty_fields_are_like_absent_ones() {
 fn parameters_are_bounded() {
     let with = |parameters: BTreeMap<String, String>| {
         let mut request = request(PLAIN);
-        request.run.parameters = Some(parameters);
+        request.run.parameters = Some(parameters.into());
         manifest(&request).map_err(|refused| refused.to_string())
     };
     let many = |count: usize| (0..count).map(|n| (format!("k{n}"), String::new())).collect();

@@ -90,7 +90,7 @@ pub(crate) fn request(template: &str) -> RunRequest {
         epoch: 7,
         class: ActionClass::Fenced,
         run: RunSpec {
-            parameters: Some(BTreeMap::from([("mode".into(), "plan".into())])),
+            parameters: Some(BTreeMap::from([("mode".into(), "plan".into())]).into()),
             job: Some(JobRun { template: yaml::from_str(template).unwrap() }),
             ..RunSpec::default()
         },

@@ -105,14 +105,28 @@ impl Wiring {
     }
 }
 
-/// The jobs, by their queue. There may be 100,000, so those with equal pod templates share them.
+/// The jobs, by their queue. There may be 100,000, so each is kept small.
 pub fn cache(listener: impl Listener<ReportJob> + 'static) -> Cache<ReportJob> {
     let templates = Templates::default();
-    let share = move |report: &mut ReportJob| {
-        let sealed = report.status.as_mut().and_then(|status| status.run.as_mut());
-        templates.share_runs([sealed, report.spec.run.as_mut()]);
-    };
-    Cache::preparing(share, |report| Some(queue_key(report).to_string()), listener)
+    let smaller = move |report: &mut ReportJob| make_smaller(report, &templates);
+    Cache::preparing(smaller, |report| Some(queue_key(report).to_string()), listener)
+}
+
+/// Equal pod templates are kept once, and parameters that were sealed as they were given. Labels and
+/// annotations are not kept: nothing is decided by those of a job, and no write sends them.
+fn make_smaller(report: &mut ReportJob, templates: &Templates) {
+    report.metadata.labels = None;
+    report.metadata.annotations = None;
+    if let Some(status) = &mut report.status {
+        status.conditions.shrink_to_fit();
+        status.attempts.shrink_to_fit();
+        let sealed = status.run.as_mut().and_then(|run| run.parameters.as_mut());
+        if let (Some(sealed), Some(given)) = (sealed, &report.spec.parameters) {
+            sealed.share(given);
+        }
+    }
+    let sealed = report.status.as_mut().and_then(|status| status.run.as_mut());
+    templates.share_runs([sealed, report.spec.run.as_deref_mut()]);
 }
 
 fn queue_changed(queue: &Queue<Key>, change: &Change<'_, ReportQueue>) {

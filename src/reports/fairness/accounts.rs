@@ -1,6 +1,6 @@
 //! What each tenant was given: virtual time, finish tags, slots held.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use crate::{
     api::{MAX_CHARGE, MAX_TAGS, TAG_SCALE, TenantTag},
@@ -67,9 +67,9 @@ impl Accounts {
         self.tenants.get(tenant).copied().unwrap_or_default()
     }
 
-    /// Tenants that hold slots and owe nothing.
-    pub(crate) fn holding(&self) -> impl Iterator<Item = &Name> {
-        self.tenants.iter().filter(|(_, account)| account.finish.is_none()).map(|(name, _)| name)
+    /// All that there are, in the order of [`Name`].
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&Name, &Account)> {
+        self.tenants.iter()
     }
 
     /// The tenant with the smallest finish tag above `after`.
@@ -171,19 +171,26 @@ impl Accounts {
 
     /// Changes one account, given the virtual time, and keeps the order by tag.
     fn set(&mut self, tenant: &Name, change: impl FnOnce(&mut Account, i64)) {
-        let before = self.get(tenant);
+        let entry = self.tenants.entry(tenant.clone());
+        let before = match &entry {
+            Entry::Occupied(account) => *account.get(),
+            Entry::Vacant(_) => Account::default(),
+        };
         let mut after = before;
         change(&mut after, self.virtual_time);
+        match entry {
+            Entry::Occupied(account) if after.is_empty() => drop(account.remove()),
+            Entry::Vacant(_) if after.is_empty() => {}
+            entry => drop(entry.insert_entry(after)),
+        }
+        if before.finish == after.finish {
+            return;
+        }
         if let Some(finish) = before.finish {
             self.ahead.remove(&(finish, tenant.clone()));
         }
         if let Some(finish) = after.finish {
             self.ahead.insert((finish, tenant.clone()));
-        }
-        if after.is_empty() {
-            self.tenants.remove(tenant);
-        } else {
-            self.tenants.insert(tenant.clone(), after);
         }
     }
 }

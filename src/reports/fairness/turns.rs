@@ -57,8 +57,11 @@ pub(crate) struct Turns<'a> {
     accounts: &'a mut Accounts,
     waiting: &'a Waiting,
     rules: &'a Rules,
-    taken: &'a BTreeMap<Arc<str>, u32>,
+    taken: &'a BTreeMap<Name, u32>,
     fresh: [Peekable<btree_set::Iter<'a, Head>>; 2],
+    /// Whether a tenant has or had an account in this pass, by number. If so its place is not among
+    /// the fresh: it is ranked, or will be when its turn comes near.
+    known: Vec<bool>,
     ranked: BTreeMap<TenantId, Ranked>,
     order: [BTreeSet<Rank>; 2],
     /// The last tenant ahead of the virtual time that was ranked.
@@ -71,17 +74,32 @@ impl<'a> Turns<'a> {
         accounts: &'a mut Accounts,
         waiting: &'a Waiting,
         rules: &'a Rules,
-        taken: &'a BTreeMap<Arc<str>, u32>,
+        taken: &'a BTreeMap<Name, u32>,
     ) -> Self {
-        let fresh = Class::ALL.map(|class| waiting.heads(class).iter().peekable());
-        let holding: Vec<TenantId> =
-            accounts.holding().filter_map(|name| waiting.tenant_number(name)).collect();
+        let mut known = vec![false; waiting.tenant_numbers()];
+        let mut holding: Vec<TenantId> = Vec::new();
+        let mut unknown = Class::ALL.map(|class| waiting.heads(class).len());
+        for (tenant, account) in waiting.find_tenants(accounts.all()) {
+            known[tenant as usize] = true;
+            for class in Class::ALL {
+                unknown[class.index()] -= usize::from(waiting.has_head(tenant, class));
+            }
+            if account.finish.is_none() {
+                holding.push(tenant);
+            }
+        }
+        // In a queue that is full of work all tenants have accounts: nobody is fresh.
+        let fresh = Class::ALL.map(|class| match unknown[class.index()] {
+            0 => btree_set::Iter::default().peekable(),
+            _ => waiting.heads(class).iter().peekable(),
+        });
         let mut turns = Self {
             accounts,
             waiting,
             rules,
             taken,
             fresh,
+            known,
             ranked: BTreeMap::new(),
             order: Default::default(),
             near: None,
@@ -121,11 +139,9 @@ impl<'a> Turns<'a> {
         let fresh = loop {
             let Some(head) = self.fresh[class.index()].peek() else { break None };
             let (created, job, tenant) = (head.0, &head.1, head.2);
-            let name = self.waiting.tenant(tenant);
-            let out_of_order = self.ranked.contains_key(&tenant)
-                || !self.accounts.get(name).is_empty()
-                || self.rules.is_capped(name, 0);
-            if !out_of_order && !self.taken.contains_key(job) {
+            let out_of_order =
+                self.known[tenant as usize] || self.rules.is_capped(self.waiting.tenant(tenant), 0);
+            if !out_of_order && !is_taken(self.taken, job) {
                 break Some((None, 0, created, Arc::clone(job), tenant));
             }
             if !out_of_order {
@@ -191,6 +207,7 @@ impl<'a> Turns<'a> {
 
     /// Puts a tenant where it belongs, in both classes.
     fn rank(&mut self, tenant: TenantId) {
+        self.known[tenant as usize] = true;
         let name = self.waiting.tenant(tenant);
         let account = self.accounts.get(name);
         let capped = self.rules.is_capped(name, account.running);
@@ -201,7 +218,7 @@ impl<'a> Turns<'a> {
             while self
                 .waiting
                 .at(tenant, class, *place)
-                .is_some_and(|job| self.taken.contains_key(&job.name))
+                .is_some_and(|job| is_taken(self.taken, &job.name))
             {
                 ranked.blocked[index].get_or_insert(*place);
                 *place += 1;
@@ -224,4 +241,9 @@ impl<'a> Turns<'a> {
             ranked.ranks[index] = rank;
         }
     }
+}
+
+/// Whether a job of that name holds a slot.
+fn is_taken(taken: &BTreeMap<Name, u32>, job: &Arc<str>) -> bool {
+    !taken.is_empty() && taken.contains_key(&job.into())
 }

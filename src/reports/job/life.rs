@@ -1,7 +1,5 @@
 //! A report job as a run: its status is the record of a life, under its own names.
 
-use std::collections::BTreeMap;
-
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 use serde_json::json;
@@ -98,15 +96,13 @@ pub enum NoRun {
 /// What a job would run if its queue took it now: its own run or its queue's, with its parameters
 /// over the run's. What was taken is in `status.run`, and used from then on.
 pub fn wanted_run(job: &ReportJob, queue_run: Option<&RunSpec>) -> Result<RunSpec, NoRun> {
-    let mut run = job.spec.run.as_ref().or(queue_run).ok_or(NoRun::Absent)?.clone();
+    let mut run = job.spec.run.as_deref().or(queue_run).ok_or(NoRun::Absent)?.clone();
     if let Some(own) = &job.spec.parameters {
-        let mut merged: BTreeMap<_, _> = run.parameters.take().unwrap_or_default();
-        merged.extend(own.clone());
-        run.parameters = Some(merged);
+        run.parameters = Some(run.parameters.unwrap_or_default().with(own));
     }
-    let parameters = run.parameters.iter().flatten();
+    let parameters = run.parameters.iter().flat_map(|all| all.iter());
     let bytes: usize = parameters.map(|(key, value)| key.len() + value.len()).sum();
-    let count = run.parameters.as_ref().map_or(0, BTreeMap::len);
+    let count = run.parameters.as_ref().map_or(0, |all| all.len());
     if count > MAX_PARAMETERS || bytes > MAX_PARAMETERS_BYTES {
         return Err(NoRun::TooManyParameters);
     }
@@ -126,7 +122,7 @@ pub fn run_in_force(job: &ReportJob, queue_run: Option<&RunSpec>) -> Result<RunS
 pub fn content_hash(job: &ReportJob, queue_run: Option<&RunSpec>) -> String {
     let content = json!({
         "parameters": job.spec.parameters.clone().unwrap_or_default(),
-        "run": job.spec.run.as_ref().or(queue_run),
+        "run": job.spec.run.as_deref().or(queue_run),
     });
     sha256_hex(canonical_json(&content).as_bytes())
 }

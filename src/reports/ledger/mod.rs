@@ -4,12 +4,16 @@
 //! a ledger again, which one conditional write makes true. If that write fails the books are thrown
 //! away. Closed and opened again they are the same: nothing that decides is only in memory.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+};
 
 use super::{
     budget::Budget,
     drain::wait_factor,
     fairness::{Accounts, units},
+    name::Name,
     rules::Rules,
 };
 use crate::api::{Ledger, LedgerEntry};
@@ -28,7 +32,7 @@ pub struct Books {
     /// By uid and attempt.
     entries: BTreeMap<(Arc<str>, i32), Arc<LedgerEntry>>,
     /// Names of jobs that hold a slot, and how many entries have that name.
-    pub(crate) names: BTreeMap<Arc<str>, u32>,
+    pub(crate) names: BTreeMap<Name, u32>,
     retries: usize,
     http_bytes: usize,
     wait_factor: i32,
@@ -76,10 +80,10 @@ impl Books {
     /// then nothing changes.
     pub fn settle(&mut self, rules: &Rules, uid: &str, attempt: i32, actual: i64) -> bool {
         let Some(entry) = self.entries.remove(&(uid.into(), attempt)) else { return false };
-        if let Some(count) = self.names.get_mut(entry.job.as_str()) {
-            *count -= 1;
-            if *count == 0 {
-                self.names.remove(entry.job.as_str());
+        if let Entry::Occupied(mut count) = self.names.entry(entry.job.as_str().into()) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
             }
         }
         self.http_bytes -= http_bytes(&entry);
@@ -122,7 +126,7 @@ impl Books {
 
     /// Whether a job of that name holds a slot, whatever its uid.
     pub fn is_name_taken(&self, job: &str) -> bool {
-        self.names.contains_key(job)
+        self.names.contains_key(&job.into())
     }
 
     /// Slot-milliseconds that are left for retries.
@@ -147,14 +151,12 @@ impl Books {
     /// The entry holds a slot. `None` if it did before.
     pub(crate) fn enter(&mut self, entry: LedgerEntry) -> Option<Arc<LedgerEntry>> {
         let key = (entry.uid.as_str().into(), entry.attempt);
-        if self.entries.contains_key(&key) {
-            return None;
-        }
+        let Entry::Vacant(place) = self.entries.entry(key) else { return None };
         *self.names.entry(entry.job.as_str().into()).or_default() += 1;
         self.retries += usize::from(entry.retry);
         self.http_bytes += http_bytes(&entry);
         let entry = Arc::new(entry);
-        self.entries.insert(key, Arc::clone(&entry));
+        place.insert(Arc::clone(&entry));
         Some(entry)
     }
 }

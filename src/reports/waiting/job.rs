@@ -93,15 +93,13 @@ impl Uid {
 /// The text of [`pack`]ed bytes.
 fn unpack(bytes: &[u8; 16]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = String::with_capacity(36);
-    for byte in bytes {
-        if HYPHENS.contains(&text.len()) {
-            text.push('-');
-        }
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    let mut text = [b'-'; 36];
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let places = (0..text.len()).filter(|place| !HYPHENS.contains(place));
+    for (place, digit) in places.zip(digits) {
+        text[place] = DIGITS[usize::from(digit)];
     }
-    text
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// The bytes of a uid in its canonical spelling: lower case, hyphens in their places.
@@ -110,15 +108,16 @@ fn pack(text: &str) -> Option<[u8; 16]> {
     if bytes.len() != 36 || HYPHENS.iter().any(|&at| bytes[at] != b'-') {
         return None;
     }
-    let mut digits = bytes.iter().enumerate().filter(|(at, _)| !HYPHENS.contains(at));
-    let mut digit = || match digits.next()?.1 {
+    let digit = |at: usize| match bytes[at] {
         byte @ b'0'..=b'9' => Some(byte - b'0'),
         byte @ b'a'..=b'f' => Some(byte - b'a' + 10),
         _ => None,
     };
-    let mut packed = [0; 16];
+    let (mut packed, mut at) = ([0; 16], 0);
     for byte in &mut packed {
-        *byte = digit()? << 4 | digit()?;
+        at += usize::from(HYPHENS.contains(&at));
+        *byte = digit(at)? << 4 | digit(at + 1)?;
+        at += 2;
     }
     Some(packed)
 }

@@ -10,7 +10,6 @@
 //! job of their queue, which is the order among tenants that owe nothing.
 
 use std::{
-    cmp::Ordering,
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
@@ -20,11 +19,13 @@ use jiff::Timestamp;
 use super::name::{Name, hash};
 
 mod job;
+mod numbers;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use job::Kept;
 pub use job::{Class, WaitingJob};
+use numbers::Numbers;
 
 /// A place in a tenant's queue, by number: 100,000 jobs cost 400 kB here.
 type JobId = u32;
@@ -57,8 +58,7 @@ impl Tenant {
 pub struct Waiting {
     jobs: Vec<Option<Kept>>,
     vacant: Vec<JobId>,
-    /// Hash of the name, and the job: to compare numbers is to touch few other places of memory.
-    names: BTreeSet<(u64, JobId)>,
+    names: Numbers,
     tenants: Vec<Tenant>,
     vacant_tenants: Vec<TenantId>,
     tenant_ids: BTreeMap<Name, TenantId>,
@@ -148,7 +148,7 @@ impl Waiting {
 
     /// Whether no job waits.
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
+        self.names.len() == 0
     }
 
     /// How many tenants have waiting jobs.
@@ -210,6 +210,33 @@ impl Waiting {
         self.tenant_ids.get(tenant).copied()
     }
 
+    /// Every number of a tenant is below this one.
+    pub(crate) fn tenant_numbers(&self) -> usize {
+        self.tenants.len()
+    }
+
+    /// The numbers of those who have waiting jobs, of tenants in the order of their names. Both are
+    /// in order, so the next one is most often near; where it is not, it is looked up.
+    pub(crate) fn find_tenants<'a, T>(
+        &'a self,
+        tenants: impl Iterator<Item = (&'a Name, T)>,
+    ) -> impl Iterator<Item = (TenantId, T)> {
+        const NEAR: usize = 8; // about what a look-up costs
+        let mut rest = self.tenant_ids.range::<Name, _>(..).peekable();
+        tenants.filter_map(move |(name, with)| {
+            let mut steps = 0;
+            while rest.peek().is_some_and(|(other, _)| *other < name) {
+                if steps == NEAR {
+                    rest = self.tenant_ids.range(name..).peekable();
+                    break;
+                }
+                steps += 1;
+                rest.next();
+            }
+            rest.peek().filter(|(other, _)| *other == name).map(|(_, id)| (**id, with))
+        })
+    }
+
     /// The name of a tenant.
     pub(crate) fn tenant(&self, id: TenantId) -> &Name {
         &self.tenants[id as usize].name
@@ -220,6 +247,12 @@ impl Waiting {
         &self.heads[class.index()]
     }
 
+    /// Whether the tenant is among the [`Waiting::heads`] of the class.
+    pub(crate) fn has_head(&self, tenant: TenantId, class: Class) -> bool {
+        let tenant = self.tenants.get(tenant as usize);
+        tenant.is_some_and(|tenant| !tenant.queues[class.index()].is_empty())
+    }
+
     /// The job at `place` in a tenant's queue.
     pub(crate) fn at(&self, tenant: TenantId, class: Class, place: usize) -> Option<&Kept> {
         let id = self.tenants.get(tenant as usize)?.queues[class.index()].get(place)?;
@@ -228,10 +261,7 @@ impl Waiting {
 
     /// The job of that name.
     fn id(&self, name: &str) -> Option<JobId> {
-        let hash = hash(name);
-        let mut alike =
-            self.names.range((hash, JobId::MIN)..=(hash, JobId::MAX)).map(|(_, id)| *id);
-        alike.find(|id| self.kept(*id).is_some_and(|kept| *kept.name == *name))
+        self.names.get(hash(name), |id| self.kept(id).is_some_and(|kept| *kept.name == *name))
     }
 
     fn kept(&self, id: JobId) -> Option<&Kept> {
@@ -239,7 +269,7 @@ impl Waiting {
     }
 
     fn keep(&mut self, kept: Kept) -> JobId {
-        let name = hash(&kept.name);
+        let hash = hash(&kept.name);
         let id = if let Some(id) = self.vacant.pop() {
             self.jobs[id as usize] = Some(kept);
             id
@@ -247,7 +277,7 @@ impl Waiting {
             self.jobs.push(Some(kept));
             JobId::try_from(self.jobs.len() - 1).unwrap_or(JobId::MAX)
         };
-        self.names.insert((name, id));
+        self.names.insert(hash, id);
         id
     }
 
@@ -261,7 +291,7 @@ impl Waiting {
         }
         self.jobs[id as usize] = None;
         self.vacant.push(id);
-        self.names.remove(&(hash(&kept.name), id));
+        self.names.remove(hash(&kept.name), id);
         self.uncount(&kept);
         let tenant = &mut self.tenants[kept.tenant as usize];
         if tenant.len() == 0 {
@@ -274,7 +304,7 @@ impl Waiting {
     fn enqueue(&mut self, id: JobId) {
         let Some(kept) = self.kept(id) else { return };
         let (tenant, class) = (kept.tenant, kept.class());
-        let place = self.place(tenant, class, kept);
+        let place = self.place_of_new(tenant, class, kept);
         if place == 0 {
             self.drop_head(tenant, class);
         }
@@ -285,30 +315,34 @@ impl Waiting {
     }
 
     fn dequeue(&mut self, id: JobId, kept: &Kept) {
-        let class = kept.class();
-        let place = self.place(kept.tenant, class, kept);
+        let (tenant, class) = (kept.tenant, kept.class());
+        let queue = &self.tenants[tenant as usize].queues[class.index()];
+        let place = if queue.front() == Some(&id) { 0 } else { self.before(tenant, class, kept) };
         if place == 0 {
-            self.drop_head(kept.tenant, class);
+            self.drop_head(tenant, class);
         }
-        let queue = &mut self.tenants[kept.tenant as usize].queues[class.index()];
+        let queue = &mut self.tenants[tenant as usize].queues[class.index()];
         if queue.get(place) == Some(&id) {
             queue.remove(place);
         }
         if place == 0 {
-            self.add_head(kept.tenant, class);
+            self.add_head(tenant, class);
         }
     }
 
-    /// Where the job is in its tenant's queue, or belongs: most often at one of the ends.
-    fn place(&self, tenant: TenantId, class: Class, job: &Kept) -> usize {
+    /// Where a job belongs in its tenant's queue: most often at the end.
+    fn place_of_new(&self, tenant: TenantId, class: Class, job: &Kept) -> usize {
         let queue = &self.tenants[tenant as usize].queues[class.index()];
-        let order = |id: Option<&JobId>| Some(self.kept(*id?)?.order(job));
-        if order(queue.front()).is_none_or(Ordering::is_ge) {
-            return 0;
-        }
-        if order(queue.back()).is_some_and(Ordering::is_lt) {
+        let last = queue.back().and_then(|id| self.kept(*id));
+        if last.is_none_or(|last| last.order(job).is_lt()) {
             return queue.len();
         }
+        self.before(tenant, class, job)
+    }
+
+    /// How many jobs of its tenant's queue go before this one.
+    fn before(&self, tenant: TenantId, class: Class, job: &Kept) -> usize {
+        let queue = &self.tenants[tenant as usize].queues[class.index()];
         queue.partition_point(|&id| self.kept(id).is_some_and(|other| other.order(job).is_lt()))
     }
 
