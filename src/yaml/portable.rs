@@ -95,7 +95,18 @@ fn text(text: &str) -> String {
         && !text.ends_with(' ')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || " _./=-".contains(c))
         && !WORDS.contains(&text.to_ascii_lowercase().as_str());
-    if plain { text.to_owned() } else { Value::from(text).to_string() }
+    if plain {
+        return text.to_owned();
+    }
+    let mut quoted = String::new();
+    for c in Value::from(text).to_string().chars() {
+        if c.is_control() || BREAKS.contains(&c) {
+            let _ = write!(quoted, "\\u{:04x}", u32::from(c));
+        } else {
+            quoted.push(c);
+        }
+    }
+    quoted
 }
 
 #[cfg(test)]
