@@ -3,6 +3,8 @@
 //! What a CronJob does is kept, also where the defaults differ, and each place where the two are not
 //! the same has a comment. What cannot be kept is refused with a sentence.
 
+use std::fmt::Write as _;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -110,7 +112,7 @@ pub(super) fn convert(cron_job: &Value, choices: &Choices) -> Result<Converted, 
     let mut fields = vec![schedule, zone];
     fields.extend(clock_changes(&fields, choices.dst_policy)?);
     fields.extend(anchor(cron_job, &fields));
-    fields.extend(standing(spec)?);
+    fields.extend(standing(spec));
     let run = run(job, &mut notes)?;
     if !spec["jobTemplate"]["metadata"].as_object().is_none_or(Map::is_empty) {
         notes.push(
@@ -246,7 +248,7 @@ pub(super) fn grid_start(cron_job: &Value) -> Option<Timestamp> {
 }
 
 /// Concurrency, deadline, suspension, history.
-fn standing(spec: &Value) -> Result<Vec<Field>, Unconvertible> {
+fn standing(spec: &Value) -> Vec<Field> {
     let mut fields = Vec::new();
     let mut add = |name, value: Value, comment: &str| {
         fields.push(Field { name, value, comment: comment.to_owned() });
@@ -297,7 +299,7 @@ fn standing(spec: &Value) -> Result<Vec<Field>, Unconvertible> {
         "What the CronJob keeps. `failed` counts cancelled and superseded ones too. An occurrence is \
          the record of what happened to its instant; the default of a schedule is 30 of each.",
     );
-    Ok(fields)
+    fields
 }
 
 /// What each occurrence runs.
@@ -378,7 +380,7 @@ fn attempts(job: &Value, restarts: bool) -> Field {
         ),
     };
     if given < wanted {
-        comment += &format!(" At most {MAX_ATTEMPTS} are possible.");
+        let _ = write!(comment, " At most {MAX_ATTEMPTS} are possible."); // writing to a String cannot fail
     }
     comment += " The next attempt starts once the end of the one before is proven; work that must not be \
                 repeated without a look has 1.";

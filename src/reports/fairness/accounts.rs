@@ -181,7 +181,8 @@ impl Accounts {
         match entry {
             Entry::Occupied(account) if after.is_empty() => drop(account.remove()),
             Entry::Vacant(_) if after.is_empty() => {}
-            entry => drop(entry.insert_entry(after)),
+            Entry::Occupied(mut account) => drop(account.insert(after)),
+            Entry::Vacant(place) => drop(place.insert(after)),
         }
         if before.finish == after.finish {
             return;
