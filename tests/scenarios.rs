@@ -95,7 +95,7 @@ const REHEARSAL: &str = include_str!("../src/cli/drill/restart.yaml");
 /// Says with how many seeds the rehearsal is played.
 const REHEARSALS_ENV: &str = "PUNCTUAL_REHEARSALS";
 /// Without it: as many as take some seconds.
-const REHEARSALS: usize = 8;
+const REHEARSALS: usize = 4;
 /// The one report of which nobody can say how it ended.
 const NOBODY_KNOWS: &str = "bolt-costs";
 /// What a recovery trace counts.
