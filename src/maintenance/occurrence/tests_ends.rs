@@ -34,6 +34,18 @@ fn a_terminal_one_is_never_touched_again() {
 }
 
 #[test]
+fn one_that_has_not_started_after_all_does_not_say_that_it_runs() {
+    let mut driver = Driver::fenced().released();
+    driver.now = time("2026-11-29T02:00:30Z");
+    driver.answer(released());
+    assert_eq!(driver.outcome(), (OccurrenceState::Starting, "Released"));
+    driver.answer(running());
+    assert_eq!(driver.outcome(), (OccurrenceState::Running, "Running"));
+    driver.answer(released());
+    assert_eq!(driver.outcome(), (OccurrenceState::Starting, "Released"));
+}
+
+#[test]
 fn what_is_held_without_a_claim_is_stopped_and_never_released() {
     let mut driver = Driver::fenced();
     assert!(matches!(driver.settle(), Step::Prepare { attempt: 1, .. }));
