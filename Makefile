@@ -65,6 +65,7 @@ guards: ## take every guard away and see which test goes red; writes docs/refere
 histories: ## 2000 random histories and all points of the stories; writes docs/reference/coverage.md
 	@$(STAGE) build $(CARGO) build --locked --release --quiet --bin punctual
 	@target/release/punctual drill --points
+	@PUNCTUAL_REHEARSALS=200 $(CARGO) test --locked --profile demo --test scenarios -- the_record_of_a_rehearsal
 	@hack/coverage target/release/punctual
 
 bench: ## benchmarks

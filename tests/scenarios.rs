@@ -11,7 +11,10 @@ use std::{
     thread,
 };
 
-use punctual::sim::scenario::{Played, Scenario, parse, play};
+use punctual::sim::{
+    chronicle::Chronicle,
+    scenario::{Played, Scenario, parse, play},
+};
 use serde_json::Value;
 
 /// Folders with scenario files.
@@ -56,15 +59,16 @@ fn wrong(scenario: &Scenario, played: &Played) -> Vec<String> {
     failures.chain(broken).collect()
 }
 
-/// Plays all scenarios, each on one thread from its beginning to its end.
-fn play_all(scenarios: &[Scenario]) -> Vec<String> {
+/// What is wrong with each of `0..count`, each judged on one thread from its beginning to its end.
+fn judge_all(count: usize, judge: impl Fn(usize) -> Vec<String> + Sync) -> Vec<String> {
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
-        while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let wrong = match play(scenario, None) {
-                Ok(played) => wrong(scenario, &played),
-                Err(error) => vec![error.to_string()],
-            };
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                return;
+            }
+            let wrong = judge(number);
             found.lock().expect("no thread panics while it holds the lock").extend(wrong);
         }
     };
@@ -79,8 +83,79 @@ fn play_all(scenarios: &[Scenario]) -> Vec<String> {
 #[test]
 fn every_scenario_goes_as_its_file_says() {
     let scenarios: Vec<Scenario> = files().iter().map(|path| read(path)).collect();
-    let found = play_all(&scenarios);
+    let found = judge_all(scenarios.len(), |number| match play(&scenarios[number], None) {
+        Ok(played) => wrong(&scenarios[number], &played),
+        Err(error) => vec![error.to_string()],
+    });
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
+}
+
+/// The built-in rehearsal.
+const REHEARSAL: &str = include_str!("../src/cli/drill/restart.yaml");
+/// Says with how many seeds the rehearsal is played.
+const REHEARSALS_ENV: &str = "PUNCTUAL_REHEARSALS";
+/// Without it: as many as take some seconds.
+const REHEARSALS: usize = 4;
+/// The one report of which nobody can say how it ended.
+const NOBODY_KNOWS: &str = "bolt-costs";
+/// What a recovery trace counts.
+const COUNTS: [&str; 4] = ["resumed", "reconciled", "preserved", "uncertain"];
+
+/// What the leader of the second term must have counted, from the store and the provider alone, as
+/// they stood when that term began: what was over, what was released, and what the provider has lost.
+fn derived(chronicle: &Chronicle) -> [i64; 4] {
+    let over = ["Succeeded", "Failed", "Cancelled", "Rejected", "Skipped", "Superseded"];
+    let began = chronicle.terms[1].began;
+    let [mut resumed, mut reconciled, mut preserved, mut uncertain] = [0; 4];
+    for work in &chronicle.works {
+        let Some(state) = work.state_at(began) else { continue };
+        let mut runs = chronicle.runs.iter().filter(|run| run.is_of(work));
+        let released = runs.find(|run| run.released.is_some_and(|released| released <= began));
+        match released {
+            _ if over.contains(&state.state.as_str()) => preserved += 1,
+            Some(run) if run.how == "lost" => uncertain += 1,
+            Some(_) => reconciled += 1,
+            None => resumed += 1,
+        }
+    }
+    [resumed, reconciled, preserved, uncertain]
+}
+
+/// What is wrong with a rehearsal of this seed.
+fn wrongly_recorded(scenario: &Scenario, seed: usize) -> Option<String> {
+    let played = play(scenario, Some(seed as u64)).expect("the rehearsal can be played");
+    let chronicle = &played.chronicle;
+    let trace = chronicle.traces.last().expect("the second term left a record");
+    let recorded = COUNTS.map(|count| trace["status"][count].as_i64().unwrap_or(-1));
+    let derived = derived(chronicle);
+    let unknown = chronicle.works.iter().find(|work| work.key.name == NOBODY_KNOWS);
+    let unknown = unknown.expect("it was created");
+    let runs = chronicle.runs.iter().filter(|run| run.is_of(unknown) && run.released.is_some());
+    let (state, runs) = (unknown.state(), runs.count());
+    let right = chronicle.terms.len() == 2
+        && recorded == derived
+        && recorded[3] == 1
+        && (state, runs) == ("Unresolved", 1)
+        && played.broken.is_empty();
+    (!right).then(|| {
+        format!(
+            "seed {seed}: {} terms; recorded {recorded:?}, derived {derived:?}; {NOBODY_KNOWS} is \
+             {state} with {runs} runs; {:?}",
+            chronicle.terms.len(),
+            played.broken,
+        )
+    })
+}
+
+#[test]
+fn the_record_of_a_rehearsal_counts_what_the_store_and_the_provider_say() {
+    let scenario = parse("restart.yaml", REHEARSAL).expect("the built-in rehearsal is right");
+    let asked = std::env::var(REHEARSALS_ENV).ok().map(|text| {
+        text.parse().unwrap_or_else(|_| panic!("{REHEARSALS_ENV} is a number, not {text:?}"))
+    });
+    let seeds = asked.unwrap_or(REHEARSALS);
+    let found = judge_all(seeds, |seed| wrongly_recorded(&scenario, seed).into_iter().collect());
+    assert!(found.is_empty(), "of {seeds} seeds:\n{}\n", found.join("\n"));
 }
 
 #[test]

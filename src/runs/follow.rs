@@ -136,7 +136,7 @@ impl View<'_> {
         let mut record = self.record.clone();
         let mut reason = record.reason.clone().unwrap_or_default();
         let mut message = record.message.clone().unwrap_or_default();
-        if self.phase == Phase::Unresolved {
+        if matches!(self.phase, Phase::Unresolved | Phase::Running) {
             (reason, message) = ("Released".to_owned(), String::new());
         }
         let base = attempt.released_time.or(attempt.prepared_time).map_or(self.now, |t| t.0);

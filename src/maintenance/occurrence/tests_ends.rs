@@ -34,6 +34,32 @@ fn a_terminal_one_is_never_touched_again() {
 }
 
 #[test]
+fn one_that_has_not_started_after_all_does_not_say_that_it_runs() {
+    let mut driver = Driver::fenced().released();
+    driver.now = time("2026-11-29T02:00:30Z");
+    driver.answer(released());
+    assert_eq!(driver.outcome(), (OccurrenceState::Starting, "Released"));
+    driver.answer(running());
+    assert_eq!(driver.outcome(), (OccurrenceState::Running, "Running"));
+    driver.answer(released());
+    assert_eq!(driver.outcome(), (OccurrenceState::Starting, "Released"));
+}
+
+#[test]
+fn what_is_held_without_a_claim_is_stopped_and_never_released() {
+    let mut driver = Driver::fenced();
+    assert!(matches!(driver.settle(), Step::Prepare { attempt: 1, .. }));
+    driver.snapshot.prepared = Some(Prepared::Ready { handle: "job-uid".into() });
+    assert_eq!(driver.settle(), Step::Ask { attempt: 1 });
+    driver.snapshot.standing = Standing::Ghost { skipped: None };
+    assert_eq!(driver.answer(RunStatus::Held), Step::Cancel { attempt: 1, recorded: false });
+    assert_eq!(driver.outcome(), (OccurrenceState::Cancelling, "NotClaimed"));
+    driver.snapshot.cancelled = true;
+    driver.answer(RunStatus::Absent);
+    assert_eq!(driver.outcome(), (OccurrenceState::Superseded, "NotClaimed"));
+}
+
+#[test]
 fn cancel_records_the_wish_before_it_stops_anything() {
     let mut driver = Driver::fenced().running();
     driver.cancel();

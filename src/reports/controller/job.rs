@@ -260,6 +260,9 @@ impl Controller {
         let mut state = self.state.lock();
         let paused = state.terms.get(of).is_some_and(|term| !term.unaccounted.is_empty());
         let Some(book) = state.books.get_mut(of) else { return (Standing::Undecided, None) };
+        // A job and its queue wake in the moment in which a retry may start, in any order: what keeps
+        // it from starting is said by whoever is first.
+        book.advance(now);
         let recorded = report.status.as_ref().is_some_and(|status| status.state.is_some());
         match book.answer(&key.name, uid) {
             Some(Answer::Rejected { reason, message, retry_after }) => {

@@ -3,6 +3,7 @@
 mod late;
 mod schedule;
 mod takeover;
+mod waiting;
 
 use std::{
     collections::BTreeMap,

@@ -311,6 +311,22 @@ fn a_terminal_one_is_never_touched_again_and_a_deleted_one_starts_nothing() {
 }
 
 #[test]
+fn what_is_held_without_a_claim_is_stopped_and_never_released() {
+    let mut driver = Driver::plain();
+    driver.settle();
+    driver.snapshot.standing = admitted(1);
+    assert!(matches!(driver.settle(), Step::Prepare { attempt: 1, .. }));
+    driver.snapshot.prepared = Some(Prepared::Ready { handle: "job-uid".into() });
+    assert_eq!(driver.settle(), Step::Ask { attempt: 1 });
+    driver.snapshot.standing = Standing::Ghost;
+    assert_eq!(driver.answer(RunStatus::Held), Step::Cancel { attempt: 1, recorded: false });
+    assert_eq!(driver.outcome(), (ReportState::Cancelling, "NotClaimed"));
+    driver.snapshot.cancelled = true;
+    driver.answer(RunStatus::Absent);
+    assert_eq!(driver.outcome(), (ReportState::Cancelled, "NotClaimed"));
+}
+
+#[test]
 fn an_admitted_one_that_cannot_be_prepared_fails() {
     for (prepared, reason) in [
         (Prepared::Refused { message: "m".into() }, "RunRefused"),

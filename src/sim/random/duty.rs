@@ -186,7 +186,16 @@ fn prepare_report(plan: &mut Plan, write: &str, dice: &mut Rng) {
             plan.objects.retain(|object| !is(object, "ReportSchedule"));
             let mut schedule = reports::schedule(dice);
             schedule["spec"]["schedule"] = json!("* * * * *");
+            let name = reports::QUEUES[0];
+            schedule["spec"]["jobTemplate"]["spec"]["queueName"] = json!(name);
             plan.objects.push(schedule);
+            // A queue that is closed or full takes no instant.
+            for queue in plan.objects.iter_mut().filter(|object| object["metadata"]["name"] == name)
+            {
+                if let Some(spec) = queue["spec"].as_object_mut() {
+                    spec.retain(|field, _| field != "limits" && !field.starts_with("admission"));
+                }
+            }
         }
         "delete rjob" => {
             let queues = plan.objects.iter_mut().filter(|object| is(object, "ReportQueue"));

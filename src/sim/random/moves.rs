@@ -75,6 +75,8 @@ pub enum Move {
     Delete(Kind, &'static str),
     /// Something happens to a node, a pod or a Job.
     Around(Around),
+    /// The same to one of the Jobs whose names begin so.
+    AroundOne(Around, &'static str),
     /// Any of that.
     Cluster,
 }
@@ -106,10 +108,12 @@ pub enum Around {
     DeleteJob,
     /// Somebody deletes a Job and leaves its pods behind.
     Orphan,
+    /// The Job controller does nothing for a while.
+    NoController,
 }
 
 impl Around {
-    /// All of it.
+    /// What chance picks from; the rest is for situations that need it.
     const ALL: [Self; 12] = [
         Self::LoseNode,
         Self::CrashNode,
@@ -139,6 +143,9 @@ enum Undo {
 
 /// How long there is no node at all: longer than a run waits for its start in some schedules.
 const NO_NODES_FOR: Duration = Duration::from_secs(50);
+/// How long the Job controller does nothing: until another leader of the operator has looked around,
+/// and less than the operator waits for a pod that may be about to be created.
+const NO_CONTROLLER_FOR: Duration = Duration::from_secs(45);
 /// Requests that are held back land after this time: long after another replica leads.
 const HELD_FOR: Duration = Duration::from_secs(40);
 
@@ -247,10 +254,11 @@ impl<'a> Hand<'a> {
             Move::Create(object) => self.create(object),
             Move::Patch(kind, name, patch) => self.patch(*kind, name, patch),
             Move::Delete(kind, name) => self.delete_named(*kind, name),
-            Move::Around(what) => self.around(*what),
+            Move::Around(what) => self.around(*what, ""),
+            Move::AroundOne(what, prefix) => self.around(*what, prefix),
             Move::Cluster => {
                 if let Some(what) = self.dice.pick(&Around::ALL).copied() {
-                    self.around(what);
+                    self.around(what, "");
                 }
             }
         }
@@ -292,9 +300,11 @@ impl<'a> Hand<'a> {
         }
     }
 
-    /// Something happens to a node, a pod or a Job.
-    fn around(&mut self, what: Around) {
-        let jobs: Vec<String> = self.world.model().list(Kind::Job).iter().map(name_of).collect();
+    /// Something happens to a node, a pod or a Job, of those whose names begin so.
+    fn around(&mut self, what: Around, prefix: &str) {
+        let all = self.world.model().list(Kind::Job);
+        let names = all.iter().map(name_of);
+        let jobs: Vec<String> = names.filter(|name| name.starts_with(prefix)).collect();
         let job = self.dice.pick(&jobs).cloned().unwrap_or_default();
         let Some(node) = self.dice.pick(&NODES).copied() else { return };
         let after = Duration::from_secs(self.dice.of(10..=120));
@@ -314,6 +324,7 @@ impl<'a> Hand<'a> {
                 workload.remove_node(node);
                 self.later(Duration::from_secs(30), Undo::ReturnNode(node));
             }
+            Around::NoController => workload.controller_away(NO_CONTROLLER_FOR),
             _ if job.is_empty() => return,
             Around::Evict => workload.evict("default", &job),
             Around::Vanish => workload.vanish("default", &job),

@@ -8,7 +8,10 @@ use super::{
     objects::{self, object},
     plan::Plan,
     reports::delivering,
-    situation::{at, every, extend, inject, job_of_others, secs, simulated},
+    situation::{
+        at, every, extend, failing, inject, job_of_others, out_of_sight, secs, simulated, turn,
+        vanishes_unseen,
+    },
 };
 use crate::{
     api::SimulatedOutcome,
@@ -18,7 +21,9 @@ use crate::{
 /// The queue of the situation.
 const QUEUE: &str = "desk";
 /// The jobs of the situation, in the order in which they are submitted.
-const JOBS: [&str; 6] = ["desk-1", "desk-2", "desk-3", "desk-4", "desk-5", "desk-6"];
+const JOBS: [&str; 7] = ["desk-1", "desk-2", "desk-3", "desk-4", "desk-5", "desk-6", "desk-7"];
+/// What is theirs, as rules name it.
+const OURS: &str = "desk-*";
 /// The schedule of the situation.
 const SCHEDULE: &str = "weekly";
 /// Number of situations; it has no factor in common with the number of duties about reports.
@@ -28,22 +33,24 @@ const BEGIN: u64 = 60;
 
 /// Puts the situation of a seed into its plan.
 pub(super) fn put(plan: &mut Plan, seed: u64) {
-    match seed / 2 % THEMES {
-        0 => full(plan),
-        1 => held_then_closed(plan),
-        2 => its_queue_goes(plan),
-        3 => slots_are_lowered(plan),
-        4 => cancelled_in_every_state(plan),
-        5 => no_budget_for_retries(plan),
-        6 => nobody_knows(plan),
-        7 => never_starts(plan),
-        8 => others_meddle_with_jobs(plan),
-        9 => takes_too_long(plan),
-        10 => refused_by_its_template(plan),
-        11 => delivers_nothing(plan),
-        12 => unreachable_while_it_runs(plan),
-        13 => submitted_again(plan),
-        14 => its_schedule_changes_its_mind(plan),
+    match turn(seed, THEMES) {
+        (0, _) => full(plan),
+        (1, _) => held_then_closed(plan),
+        (2, _) => its_queue_goes(plan),
+        (3, _) => slots_are_lowered(plan),
+        (4, _) => cancelled_in_every_state(plan),
+        (5, _) => no_budget_for_retries(plan),
+        (6, _) => nobody_knows(plan),
+        (7, false) => never_starts(plan),
+        (7, true) => its_pod_is_out_of_sight(plan),
+        (8, _) => others_meddle_with_jobs(plan),
+        (9, _) => takes_too_long(plan),
+        (10, false) => refused_by_its_template(plan),
+        (10, true) => its_pod_vanishes_unseen(plan),
+        (11, _) => delivers_nothing(plan),
+        (12, _) => unreachable_while_it_runs(plan),
+        (13, _) => submitted_again(plan),
+        (14, _) => its_schedule_changes_its_mind(plan),
         _ => of_one_tenant(plan),
     }
 }
@@ -71,6 +78,13 @@ fn burst(plan: &mut Plan, second: u64, number: usize, run: &Value, more: &Value)
     }
 }
 
+/// What takes so long, does nothing, and must not do it twice.
+fn fenced(seconds: u64) -> Value {
+    let mut run = simulated(seconds);
+    run["actionClass"] = json!("Fenced");
+    run
+}
+
 fn edit(plan: &mut Plan, second: u64, kind: Kind, name: &'static str, spec: &Value) {
     at(plan, second, Move::Patch(kind, name, json!({"spec": spec})));
 }
@@ -78,7 +92,7 @@ fn edit(plan: &mut Plan, second: u64, kind: Kind, name: &'static str, spec: &Val
 /// Attempts of the situation's jobs end so.
 fn ends(plan: &mut Plan, attempts: &[i32], outcome: SimulatedOutcome, reason: Option<&str>) {
     let rule = Rule {
-        matches: "desk-*".to_owned(),
+        matches: OURS.to_owned(),
         attempts: Some(attempts.to_vec()),
         duration: Some(secs(5)),
         outcome,
@@ -136,14 +150,13 @@ fn slots_are_lowered(plan: &mut Plan) {
 }
 
 /// Reports are cancelled before anybody has seen them, while they wait, when they are prepared, while
-/// they run, and when they have failed.
+/// they run, when they have failed, and as they fail while all replicas are down.
 fn cancelled_in_every_state(plan: &mut Plan) {
     plan.objects.push(queue(2, &Value::Null));
     ends(plan, &[1], SimulatedOutcome::Failed, Some("Unavailable"));
     let cancel = json!({"cancel": true});
     at(plan, 15, Move::Create(job(0, &simulated(5), &Value::Null)));
     edit(plan, 25, Kind::ReportJob, JOBS[0], &cancel);
-    plan.rules.insert(0, objects::lasting("desk-[3456]", secs(40)));
     for (number, name) in JOBS.iter().enumerate().take(5).skip(1) {
         plan.rules.insert(0, objects::lasting(name, secs(40)));
         at(plan, BEGIN, Move::Create(job(number, &simulated(40), &Value::Null)));
@@ -155,6 +168,10 @@ fn cancelled_in_every_state(plan: &mut Plan) {
     inject(plan, BEGIN + 30, "update rjob/status", Effect::CrashAfter);
     edit(plan, BEGIN + 43, Kind::ReportJob, JOBS[2], &cancel);
     edit(plan, BEGIN + 43, Kind::ReportJob, JOBS[3], &cancel);
+    plan.rules.insert(0, failing(JOBS[6], secs(20), None));
+    at(plan, BEGIN + 90, Move::Create(job(6, &fenced(20), &Value::Null)));
+    at(plan, BEGIN + 98, Move::Kill(Who::All, secs(14)));
+    edit(plan, BEGIN + 105, Kind::ReportJob, JOBS[6], &cancel);
 }
 
 /// Attempts fail, and there is no budget for others, or they are switched off. Three could be repeated
@@ -197,22 +214,48 @@ fn never_starts(plan: &mut Plan) {
     every(plan, BEGIN + 5, 40, &Move::Around(Around::NoNodes));
 }
 
-/// Others suspend and delete the Jobs of reports, let them go on, and collect their pods.
+/// Others suspend and delete the Jobs of reports, let them go on, and evict and collect their pods.
+/// Three reports are tried once only.
 fn others_meddle_with_jobs(plan: &mut Plan) {
     plan.objects.push(queue(3, &Value::Null));
-    plan.rules.insert(0, objects::lasting("desk-*", secs(30)));
-    burst(plan, 20, 6, &objects::job(), &json!({"artifact": "Required"}));
-    every(plan, 30, 30, &Move::Around(Around::Suspend));
-    every(plan, 40, 35, &Move::Around(Around::Collect));
-    every(plan, 50, 60, &Move::Around(Around::DeleteJob));
-    every(plan, 38, 60, &Move::Around(Around::SecondPod));
-    every(plan, 58, 60, &Move::Around(Around::Evict));
+    plan.rules.insert(0, objects::lasting(OURS, secs(30)));
+    let required = json!({"artifact": "Required"});
+    let mut once = objects::job();
+    once["maxAttempts"] = json!(1);
+    burst(plan, 20, 3, &once, &required);
+    for number in 3..6 {
+        at(plan, 20, Move::Create(job(number, &objects::job(), &required)));
+    }
+    let around = |what| Move::AroundOne(what, "desk-");
+    every(plan, 30, 30, &around(Around::Suspend));
+    every(plan, 40, 35, &around(Around::Collect));
+    every(plan, 50, 60, &around(Around::DeleteJob));
+    every(plan, 38, 60, &around(Around::SecondPod));
+    every(plan, 28, 30, &around(Around::Evict));
+}
+
+/// The pod of a Job waits for a node, its Job is gone, and pods cannot be listed.
+fn its_pod_is_out_of_sight(plan: &mut Plan) {
+    plan.objects.push(queue(1, &Value::Null));
+    plan.rules.insert(0, objects::lasting(OURS, secs(20)));
+    burst(plan, BEGIN, 1, &objects::job(), &Value::Null);
+    out_of_sight(plan, BEGIN, "desk-1-r1");
+}
+
+/// The pod of a Job vanishes, and nobody has seen it who lives.
+fn its_pod_vanishes_unseen(plan: &mut Plan) {
+    plan.objects.push(queue(1, &Value::Null));
+    plan.rules.insert(0, objects::lasting(OURS, secs(90)));
+    let mut run = objects::job();
+    run["actionClass"] = json!("Fenced");
+    burst(plan, BEGIN, 1, &run, &Value::Null);
+    vanishes_unseen(plan, BEGIN + 15, JOBS[0]);
 }
 
 /// Reports take longer than they may.
 fn takes_too_long(plan: &mut Plan) {
     plan.objects.push(queue(2, &Value::Null));
-    plan.rules.insert(0, objects::lasting("desk-*", secs(60)));
+    plan.rules.insert(0, objects::lasting(OURS, secs(60)));
     let mut run = simulated(60);
     run["timeoutSeconds"] = json!(20);
     burst(plan, BEGIN, 3, &run, &Value::Null);
@@ -242,29 +285,32 @@ fn without_run(number: usize) -> Value {
 /// Reports succeed without the artifact that they owe, or with one.
 fn delivers_nothing(plan: &mut Plan) {
     plan.objects.push(queue(2, &Value::Null));
-    plan.rules.insert(0, objects::lasting("desk-*", secs(10)));
+    plan.rules.insert(0, objects::lasting(OURS, secs(10)));
     plan.rules.insert(0, delivering(JOBS[0], secs(10)));
     let required = json!({"artifact": "Required"});
     burst(plan, 30, 2, &simulated(10), &required);
     plan.objects.push(scheduled(&simulated(5), &required));
 }
 
-/// The provider cannot be asked for longer than anybody waits.
+/// The provider cannot be asked for longer than anybody waits, and the leader dies. One report fails
+/// meanwhile and is cancelled.
 fn unreachable_while_it_runs(plan: &mut Plan) {
     plan.objects.push(queue(3, &Value::Null));
-    plan.rules.insert(0, objects::lasting("desk-*", secs(110)));
-    burst(plan, 30, 4, &simulated(110), &Value::Null);
-    at(plan, 35, Move::ProviderUnreachable(secs(90)));
-    at(plan, 60, Move::Kill(Who::Leader, secs(20)));
-    edit(plan, 110, Kind::ReportJob, JOBS[1], &json!({"cancel": true}));
+    plan.rules.insert(0, objects::lasting(OURS, secs(130)));
+    plan.rules.insert(0, failing(JOBS[1], secs(20), None));
+    burst(plan, 30, 2, &fenced(130), &Value::Null);
+    at(plan, 30, Move::Create(job(2, &simulated(130), &Value::Null)));
+    at(plan, 30, Move::Create(job(3, &simulated(130), &Value::Null)));
+    at(plan, 35, Move::Kill(Who::Leader, secs(20)));
+    at(plan, 36, Move::ProviderUnreachable(secs(110)));
+    edit(plan, 125, Kind::ReportJob, JOBS[1], &json!({"cancel": true}));
 }
 
 /// A report is deleted while it runs, and submitted again under its name.
 fn submitted_again(plan: &mut Plan) {
     plan.objects.push(queue(2, &json!({"retention": {"successfulSeconds": 0}})));
-    plan.rules.insert(0, objects::lasting("desk-*", secs(50)));
-    let mut run = simulated(50);
-    run["actionClass"] = json!("Fenced");
+    plan.rules.insert(0, objects::lasting(OURS, secs(50)));
+    let run = fenced(50);
     burst(plan, 20, 3, &run, &Value::Null);
     at(plan, 35, Move::Delete(Kind::ReportJob, JOBS[0]));
     at(plan, 36, Move::Create(job(0, &run, &Value::Null)));

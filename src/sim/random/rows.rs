@@ -6,7 +6,12 @@
 //! * a create is never answered 409 by chance: a conflict is about a version, and a create names none;
 //! * `QueueFull` belongs to report queues, `Superseded` of skipped instants is a row of schedules only;
 //! * `CreateRefused` as an end needs ten minutes of refusals, more than a history lasts; as a state of
-//!   waiting it is a row.
+//!   waiting it is a row;
+//! * `NotClaimed` of an attempt that was prepared (`Cancelling/NotClaimed`, and `Cancelled/NotClaimed`
+//!   of a report) needs a hand in the status of a schedule, or more prepared attempts than a schedule
+//!   can claim. A claim goes only with the end of its work, and who takes a schedule over seals its
+//!   work first and claims what was prepared. A held attempt without a claim is stopped all the same:
+//!   `what_is_held_without_a_claim_is_stopped_and_never_released`.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +19,7 @@ use super::duty::{duties, report_duties};
 use crate::sim::world::Coverage;
 
 /// Faults that are no answer to one request, as coverage names them.
-const FAULTS: [&str; 24] = [
+const FAULTS: [&str; 25] = [
     "API server away",
     "Lease deleted",
     "Lease edited",
@@ -26,6 +31,7 @@ const FAULTS: [&str; 24] = [
     "kill",
     "partition",
     "pause",
+    "pods not listed",
     "provider loses a run",
     "provider unreachable",
     "provider: Failed",
@@ -42,7 +48,7 @@ const FAULTS: [&str; 24] = [
 ];
 
 /// States of occurrences, from and to; empty for one that has none yet.
-const TRANSITIONS: [(&str, &str); 36] = [
+const TRANSITIONS: [(&str, &str); 37] = [
     ("", "Cancelled"),
     ("", "Pending"),
     ("", "Skipped"),
@@ -62,6 +68,7 @@ const TRANSITIONS: [(&str, &str); 36] = [
     ("Running", "Cancelling"),
     ("Running", "Failed"),
     ("Running", "Pending"),
+    ("Running", "Starting"),
     ("Running", "Succeeded"),
     ("Running", "Unresolved"),
     ("Starting", "Cancelling"),
@@ -91,7 +98,6 @@ const REASONS: [(&str, &[&str]); 9] = [
             "DeadlineExceeded",
             "DuplicatePod",
             "NeverStarted",
-            "NotClaimed",
             "OutcomeUnknown",
             "Replaced",
             "SuspendedByOthers",
@@ -177,7 +183,7 @@ const REPORT_TRANSITIONS: [(&str, &str); 35] = [
 /// Reasons of reports, by state.
 const REPORT_REASONS: [(&str, &[&str]); 9] = [
     ("Admitted", &["GoingAway", "Prepared", "Released"]),
-    ("Cancelled", &["CancelRequested", "NotClaimed", "ScheduleDeleted", "Superseded"]),
+    ("Cancelled", &["CancelRequested", "ScheduleDeleted", "Superseded"]),
     (
         "Cancelling",
         &[
@@ -251,7 +257,8 @@ const SKIPPED: [&str; 7] =
 const GAINED: [&str; 4] = ["Expired", "First", "LeaseDeleted", "Released"];
 
 /// What happens in the cluster around the operator.
-const AROUND: [&str; 10] = [
+const AROUND: [&str; 11] = [
+    "Job controller away",
     "Job resumed by others",
     "Job suspended by others",
     "node crashed",

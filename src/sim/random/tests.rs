@@ -77,6 +77,42 @@ fn random_histories_are_clean() {
     hold("random without reports", &play(&plan::maintenance(66)));
 }
 
+/// The situation of a seed by itself: nothing else is in the cluster, and nothing else goes wrong.
+fn alone(seed: u64) -> Report {
+    let (objects, rules, moves) = (Vec::new(), Vec::new(), Vec::new());
+    let mut plan = Plan { objects, rules, moves, ..plan(seed) };
+    let put = if reports::has_reports(seed) { report_theme::put } else { theme::put };
+    put(&mut plan, seed);
+    plan.moves.retain(|(at, _)| *at < plan.calm);
+    plan.moves.sort_by_key(|(at, _)| *at);
+    play(&plan)
+}
+
+#[test]
+fn situations_bring_what_they_are_for() {
+    let mut missing = Vec::new();
+    for (seed, wanted) in [
+        (24, &["report: Unresolved -> Running", "report: Unresolved -> Cancelled"][..]),
+        (25, &["state: Unresolved -> Running", "state: Unresolved -> Cancelled"]),
+        (35, &["state: Running -> Cancelled", "state: Starting -> Cancelled"]),
+        (37, &["state: Unresolved -> Starting"]),
+        (39, &["state: Running -> Starting"]),
+        (40, &["report: Running -> Cancelled"]),
+        (41, &["reason: Failed/NodeLost"]),
+        (42, &["report reason: Queued/RetryBudgetExhausted"]),
+        (46, &["report: Unresolved -> Admitted"]),
+        (48, &["report reason: Failed/Evicted"]),
+        (52, &["report: Running -> Admitted"]),
+    ] {
+        let report = alone(seed);
+        hold("alone", &report);
+        let rows = rows(&report.coverage);
+        let lacks = wanted.iter().filter(|row| rows.get(**row).is_none_or(|number| *number == 0));
+        missing.extend(lacks.map(|row| format!("{seed}: {row}")));
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
 #[test]
 fn a_random_history_repeats() {
     let (first, second) = (history(3), history(3));

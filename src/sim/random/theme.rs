@@ -8,7 +8,10 @@ use super::{
     moves::{Around, Move, Who},
     objects,
     plan::Plan,
-    situation::{every, extend, inject, job_of_others, secs, simulated},
+    situation::{
+        at, every, extend, failing, inject, job_of_others, out_of_sight, secs, simulated, turn,
+        vanishes_unseen,
+    },
 };
 use crate::{
     api::SimulatedOutcome,
@@ -17,6 +20,10 @@ use crate::{
 
 /// The schedule of the situation.
 const NAME: &str = "delta";
+/// Its occurrences of the first full minutes: a minute, two and three after the start.
+const FIRST: &str = "delta-202611290159";
+const SECOND: &str = "delta-202611290200";
+const THIRD: &str = "delta-202611290201";
 /// Number of situations.
 const THEMES: u64 = 14;
 /// Minutes after the start, in seconds: instants of a schedule that is due every minute.
@@ -27,20 +34,23 @@ pub(super) fn put(plan: &mut Plan, seed: u64) {
     if seed.is_multiple_of(2) {
         return;
     }
-    match seed / 2 % THEMES {
-        0 => never_starts(plan),
-        1 => nobody_wants_it(plan),
-        2 => its_schedule_goes(plan),
-        3 => claim_is_dropped(plan),
-        4 => others_stop_jobs(plan),
-        5 => others_delete_jobs(plan),
-        6 => takes_too_long(plan),
-        7 => refused_by_its_template(plan),
-        8 => made_by_hand(plan),
-        9 => too_late_to_start(plan),
-        10 => name_is_taken(plan),
-        11 => trigger_what_was_removed(plan),
-        12 => unreachable_while_it_runs(plan),
+    match turn(seed, THEMES) {
+        (0, _) => never_starts(plan),
+        (1, _) => nobody_wants_it(plan),
+        (2, _) => its_schedule_goes(plan),
+        (3, false) => its_schedule_returns(plan),
+        (3, true) => cancelled_while_nobody_leads(plan),
+        (4, false) => others_stop_jobs(plan),
+        (4, true) => its_pod_is_out_of_sight(plan),
+        (5, false) => others_delete_jobs(plan),
+        (5, true) => its_pod_vanishes_unseen(plan),
+        (6, _) => takes_too_long(plan),
+        (7, _) => refused_by_its_template(plan),
+        (8, _) => made_by_hand(plan),
+        (9, _) => too_late_to_start(plan),
+        (10, _) => name_is_taken(plan),
+        (11, _) => trigger_what_was_removed(plan),
+        (12, _) => unreachable_while_it_runs(plan),
         _ => over_at_once(plan),
     }
     plan.moves.retain(|(at, _)| *at < plan.calm);
@@ -79,12 +89,40 @@ fn its_schedule_goes(plan: &mut Plan) {
 }
 
 /// A run is prepared and committed when its schedule is deleted and applied again.
-fn claim_is_dropped(plan: &mut Plan) {
+fn its_schedule_returns(plan: &mut Plan) {
     let schedule = schedule(&simulated(20), &json!({}));
     plan.objects.push(schedule.clone());
     inject(plan, MINUTE - 1, "update mocc/status", Effect::CrashAfter);
     plan.moves.push((secs(MINUTE + 2), Move::Delete(Kind::MaintenanceSchedule, NAME)));
     plan.moves.push((secs(MINUTE + 4), Move::Create(schedule)));
+}
+
+/// One run is recorded as running, and one as starting, when all replicas are down, somebody cancels it
+/// and it fails.
+fn cancelled_while_nobody_leads(plan: &mut Plan) {
+    plan.objects.push(schedule(&objects::job(), &json!({})));
+    plan.rules.insert(0, failing(&format!("{NAME}-*"), secs(20), None));
+    let cancel = || json!({"spec": {"cancel": true}});
+    let kind = Kind::MaintenanceOccurrence;
+    at(plan, MINUTE + 10, Move::Kill(Who::All, secs(8)));
+    at(plan, MINUTE + 14, Move::Patch(kind, FIRST, cancel()));
+    inject(plan, 2 * MINUTE - 1, "patch job", Effect::CrashAfter);
+    at(plan, 2 * MINUTE + 2, Move::Kill(Who::All, secs(14)));
+    at(plan, 2 * MINUTE + 10, Move::Patch(kind, SECOND, cancel()));
+}
+
+/// The pod of a Job waits for a node, its Job is gone, and pods cannot be listed.
+fn its_pod_is_out_of_sight(plan: &mut Plan) {
+    plan.objects.push(schedule(&objects::job(), &json!({"schedule": "59 1 * * *"})));
+    plan.rules.insert(0, objects::lasting(FIRST, secs(20)));
+    out_of_sight(plan, MINUTE, "delta-202611290159-m1");
+}
+
+/// The pod of a Job vanishes, and nobody has seen it who lives.
+fn its_pod_vanishes_unseen(plan: &mut Plan) {
+    plan.objects.push(schedule(&objects::job(), &json!({"schedule": "59 1 * * *"})));
+    plan.rules.insert(0, objects::lasting(FIRST, secs(90)));
+    vanishes_unseen(plan, MINUTE + 15, FIRST);
 }
 
 /// Others suspend Jobs, let them go on, and collect finished pods.
@@ -105,11 +143,12 @@ fn others_delete_jobs(plan: &mut Plan) {
     every(plan, 2 * MINUTE + 5, 2 * MINUTE, &Move::Around(Around::DeleteJob));
 }
 
-/// Runs take longer than they may.
+/// Runs take longer than they may; one is lost with its node before.
 fn takes_too_long(plan: &mut Plan) {
     let mut run = simulated(50);
     run["timeoutSeconds"] = json!(20);
     plan.objects.push(schedule(&run, &json!({})));
+    plan.rules.insert(0, failing(THIRD, secs(5), Some("NodeLost")));
 }
 
 /// What is to run can never be made into a Job.
@@ -158,10 +197,16 @@ fn trigger_what_was_removed(plan: &mut Plan) {
     plan.moves.push((secs(2 * MINUTE + 30), Move::Create(again)));
 }
 
-/// The provider cannot be asked for longer than anybody waits, while runs start, run, end and fail.
+/// The provider cannot be asked for longer than anybody waits, while runs start, go on, end and fail.
+/// One that fails is cancelled meanwhile.
 fn unreachable_while_it_runs(plan: &mut Plan) {
-    plan.objects.push(schedule(&simulated(130), &json!({"schedule": "*/2 * * * *"})));
-    plan.moves.push((secs(2 * MINUTE + 5), Move::ProviderUnreachable(secs(75))));
+    plan.objects.push(schedule(&simulated(10), &json!({"concurrencyPolicy": "Allow"})));
+    plan.rules.insert(0, objects::lasting(&format!("{NAME}-202611290158"), secs(140)));
+    plan.rules.insert(0, objects::lasting(FIRST, secs(165)));
+    plan.rules.insert(0, failing(SECOND, secs(20), None));
+    at(plan, 2 * MINUTE + 5, Move::ProviderUnreachable(secs(80)));
+    let cancel = json!({"spec": {"cancel": true}});
+    at(plan, 3 * MINUTE + 16, Move::Patch(Kind::MaintenanceOccurrence, SECOND, cancel));
 }
 
 /// Runs that are over, one way or another, before anybody can ask about them.

@@ -1,18 +1,45 @@
 //! The Job controller.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{Inner, JOB_CONTROLLER, Step, TRACKING, is_deleting, is_terminal, key_of, uid_of};
+use super::{
+    Inner, JOB_CONTROLLER, Step, TRACKING, Workload, is_deleting, is_terminal, key_of, uid_of,
+};
 use crate::sim::{
     Key, Kind,
     api::{Deletion, Request},
 };
 
+impl Workload {
+    /// The Job controller does nothing for a while, as when it changes its leader: what it was about
+    /// to do is forgotten, and it looks at every Job anew.
+    pub fn controller_away(&self, lasting: Duration) {
+        let until = self.0.time.elapsed() + lasting;
+        {
+            let mut state = self.0.state();
+            state.away_until = state.away_until.max(until);
+        }
+        self.0.count("Job controller away");
+    }
+}
+
 impl Inner {
+    /// Whether the Job controller is away; then it looks at this Job when it is back.
+    fn is_away(&self, job: &Key) -> bool {
+        let back = self.state().away_until.saturating_sub(self.time.elapsed());
+        if !back.is_zero() {
+            self.later(back, Step::Job(job.clone()));
+        }
+        !back.is_zero()
+    }
+
     /// One sync of a Job.
     pub(super) fn look_at_job(&self, key: &Key) {
+        if self.is_away(key) {
+            return;
+        }
         let Some(job) = self.model.get(key) else { return };
         let Some(uid) = uid_of(&job) else { return };
         if is_deleting(&job) || is_finished(&job) {
@@ -80,6 +107,9 @@ impl Inner {
         let Some(uid) = uid_of(job) else { return };
         self.state().creating.remove(uid);
         let key = key_of(Kind::Job, job);
+        if self.is_away(&key) {
+            return;
+        }
         let template = &job["spec"]["template"];
         let mut meta = template["metadata"].clone();
         if !meta.is_object() {

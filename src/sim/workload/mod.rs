@@ -112,6 +112,8 @@ struct State {
     executions: Vec<Execution>,
     /// Jobs for which a pod is about to be created, by uid.
     creating: BTreeSet<String>,
+    /// Until when the Job controller does nothing.
+    away_until: Duration,
     counts: BTreeMap<String, u64>,
     hears: Vec<Hears>,
 }
@@ -169,6 +171,7 @@ impl Workload {
             alive: BTreeSet::new(),
             executions: Vec::new(),
             creating: BTreeSet::new(),
+            away_until: Duration::ZERO,
             counts: BTreeMap::new(),
             hears: Vec::new(),
         };

@@ -103,6 +103,25 @@ fn what_happens_to_a_pod_decides_how_its_run_ends() {
 }
 
 #[test]
+fn a_pod_that_vanished_unseen_looks_unstarted_until_the_job_controller_makes_another() {
+    history(async {
+        let world = world(33, Rule { duration: Some(secs(300)), ..Rule::default() });
+        world.run_until(secs(150)).await;
+        world.workload().controller_away(secs(60));
+        world.workload().vanish("default", JOB);
+        for replica in 0..world.setup().replicas {
+            world.restart(replica);
+        }
+        world.run_until(secs(190)).await;
+        assert_eq!(state(&world), "Starting/Released");
+        assert_eq!(world.workload().executions().len(), 1, "nobody makes another pod");
+        world.run_until(secs(400)).await;
+        assert_eq!(world.workload().executions().len(), 2);
+        assert_eq!(state(&world), "Unresolved/DuplicatePod");
+    });
+}
+
+#[test]
 fn a_node_that_is_removed_proves_nothing() {
     let (state, runs) = told(30, Rule::default(), |world| {
         let node = world.workload().executions()[0].node.clone();

@@ -45,6 +45,8 @@ pub enum ApiFault {
     },
     /// Lists and watches answer as of now for this time.
     StaleReads(Duration),
+    /// Lists of pods are answered with 503 for this time; everything else goes on.
+    PodsNotListed(Duration),
     /// Old versions are forgotten: watches and lists from before get 410.
     Compact,
     /// All connections break once.
@@ -163,6 +165,7 @@ impl World {
         let lasting = match fault {
             ApiFault::Unavailable(lasting)
             | ApiFault::Latency { lasting, .. }
+            | ApiFault::PodsNotListed(lasting)
             | ApiFault::StaleReads(lasting) => *lasting,
             _ => Duration::ZERO,
         };
@@ -199,6 +202,11 @@ impl World {
                 }
                 let lasting = shown(*lasting);
                 ("stale reads", format!("lists and watches answer as of now for {lasting}"))
+            }
+            ApiFault::PodsNotListed(lasting) => {
+                self.shared.net().hide_pods(now + *lasting);
+                let lasting = shown(*lasting);
+                ("pods not listed", format!("lists of pods are answered with 503 for {lasting}"))
             }
             ApiFault::Compact => {
                 self.model.compact();

@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, task::Waker, time::Duration};
 
 use super::{
-    call::Call,
+    call::{Action, Call},
     faults::{Effect, Fault, Waiting},
 };
-use crate::sim::rng::Rng;
+use crate::sim::{Kind, rng::Rng};
 
 /// Least and most milliseconds that a request, or an answer, is on its way when nothing is wrong. The
 /// spread makes histories differ: which of two writes arrives first is the seed's choice.
@@ -19,6 +19,8 @@ pub(super) struct Net {
     waiting: Waiting,
     lines: Vec<Line>,
     away_until: Duration,
+    /// Lists of pods are refused until then.
+    pods_hidden_until: Duration,
     slow: Option<Slow>,
     /// Requests on their way that will be answered soon, by number.
     travelling: BTreeMap<u64, Call>,
@@ -73,6 +75,7 @@ impl Net {
             waiting: Waiting::default(),
             lines: (0..replicas).map(|_| Line::default()).collect(),
             away_until: Duration::ZERO,
+            pods_hidden_until: Duration::ZERO,
             slow: None,
             travelling: BTreeMap::new(),
             next: 0,
@@ -143,6 +146,11 @@ impl Net {
             let effect = Effect::LoseRequest { silent: false };
             return Arrival::Struck(effect, "API server away".into());
         }
+        let lists_pods = call.action == Action::List && call.key.kind == Kind::Pod;
+        if lists_pods && now < self.pods_hidden_until {
+            let effect = Effect::Refuse { code: 503, committed: false };
+            return Arrival::Struck(effect, "pods not listed".into());
+        }
         match self.waiting.strike(call) {
             Some(effect) => {
                 let name = effect.name();
@@ -176,6 +184,11 @@ impl Net {
     pub(super) fn go_away(&mut self, until: Duration) {
         self.away_until = self.away_until.max(until);
         self.break_connections(None);
+    }
+
+    /// Pods cannot be listed until then: an overloaded API server refuses the largest answers first.
+    pub(super) fn hide_pods(&mut self, until: Duration) {
+        self.pods_hidden_until = self.pods_hidden_until.max(until);
     }
 
     /// Breaks the connections of one replica, or of all.

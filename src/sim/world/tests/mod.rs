@@ -250,6 +250,7 @@ fn faults_of_the_api_server_pass() {
         ApiFault::Refuse { code: 429, times: 8, committed: false },
         ApiFault::Latency { extra: secs(1), lasting: secs(30) },
         ApiFault::StaleReads(secs(30)),
+        ApiFault::PodsNotListed(secs(30)),
         ApiFault::Compact,
         ApiFault::BreakConnections,
     ] {
