@@ -181,6 +181,11 @@ fn complete(facts: &Facts<'_>, job: &JobDigest, at: Option<Timestamp>) -> RunSta
     if let Some((pod, report)) = ended {
         return succeeded(pod, report, at);
     }
+    // A Job is complete only once its pod has ended: one that is shown to act was listed by a server
+    // that lags behind the one that told of the Job. What it reported is yet to be read.
+    if facts.seen.pods.iter().any(|seen| seen.present && seen.pod.end == PodEnd::Open) {
+        return acting(facts);
+    }
     // The pod is gone: nobody can say whether it left a message.
     let started = facts.seen.pods.iter().find_map(|seen| seen.pod.started);
     RunStatus::Succeeded {

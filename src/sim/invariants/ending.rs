@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{
     Blame, Invariant,
     facts::{self, Store},
-    runs::Runs,
+    runs::{Run, Runs},
     terms::Terms,
     timeline::{Past, Timeline},
 };
@@ -166,15 +166,28 @@ impl End<'_> {
     pub(super) fn of_attempt(&self, of: &Value, attempt: &Value) -> Option<&'static str> {
         let run = self.runs.get(facts::text(attempt, "/handle"))?;
         let stops = !facts::text(attempt, "/stopRequestedTime").is_empty();
-        // That both pods are over says nothing about what they did, and of a pod that vanished with
-        // its node nobody can say that it is over: a person decides.
         let unresolved = facts::text(of, "/status/state") == "Unresolved";
-        let waits = unresolved && (run.was_doubled() || run.has_lost_its_proof(self.store));
+        let waits = unresolved && self.is_for_a_person(of, attempt, run);
         if run.over().is_some_and(|over| over + UNDER_WAY <= self.at) && !run.lost && !waits {
             return Some("its run is over, but its end was not recorded");
         }
-        let held = run.released.is_none() && run.ended.is_none() && !run.lost && !stops;
+        // Of a Job that is gone nobody can say that no one else had released it.
+        let unseen = unresolved && run.job_over.is_some();
+        let held = run.released.is_none() && run.ended.is_none() && !run.lost && !stops && !unseen;
         held.then_some("its run is prepared and committed, but it was not released")
+    }
+
+    /// Whether only a person can say what a run that is over did: that two pods are over says nothing
+    /// about what they did; of a pod that vanished with its node, or before anybody recorded it,
+    /// nobody can say that it is over; and none that is gone or reports no JSON tells what it delivered.
+    fn is_for_a_person(&self, of: &Value, attempt: &Value, run: &Run) -> bool {
+        let unrecorded = facts::text(attempt, "/pod/uid").is_empty();
+        let undelivered = facts::text(of, "/spec/artifact") == "Required"
+            && facts::text(of, "/status/reason") == "ResultLost";
+        run.was_doubled()
+            || run.has_lost_its_proof(self.store)
+            || (unrecorded && run.has_lost_its_pods())
+            || (undelivered && run.has_lost_its_report())
     }
 
     /// Whether its instant, delayed as far as its schedule may delay it, is long over.

@@ -36,6 +36,8 @@ pub(super) struct Run {
     nodes: BTreeMap<String, (String, String)>,
     /// Pods that are gone.
     vanished: BTreeSet<String>,
+    /// Whether a pod succeeded and what it reported is no JSON.
+    garbled: bool,
     /// Whether it was asked to stop.
     told: bool,
     /// Whether its provider has forgotten it.
@@ -67,10 +69,28 @@ impl Run {
         nodes.any(|node| !stands(node))
     }
 
+    /// Whether nothing can be read of what it delivered.
+    pub(super) fn has_lost_its_report(&self) -> bool {
+        self.garbled || self.has_lost_its_pods()
+    }
+
+    /// Whether all pods that its Job ever had are gone, and with them what they reported.
+    pub(super) fn has_lost_its_pods(&self) -> bool {
+        !self.had.is_empty() && self.had.is_subset(&self.vanished)
+    }
+
     /// When a released run was over.
     pub(super) fn over(&self) -> Option<Duration> {
         (self.released.is_some() && !self.acts()).then(|| self.ended.max(self.job_over)).flatten()
     }
+}
+
+/// Whether a container of a pod left a message that is no JSON.
+fn is_garbled(pod: &Value) -> bool {
+    facts::list(pod, "/status/containerStatuses").iter().any(|container| {
+        let message = facts::text(container, "/state/terminated/message");
+        !message.is_empty() && serde_json::from_str::<Value>(message).is_err()
+    })
 }
 
 /// How the work of an identity ended.
@@ -225,6 +245,7 @@ impl Runs {
             run.vanished.insert(facts::uid(pod).to_owned());
         }
         let phase = case.after().map_or("", |pod| facts::text(pod, "/status/phase"));
+        run.garbled |= phase == "Succeeded" && case.after().is_some_and(is_garbled);
         // The API server binds no pod that is being deleted.
         let never_bound = facts::text(pod, "/spec/nodeName").is_empty()
             && !facts::text(pod, "/metadata/deletionTimestamp").is_empty();

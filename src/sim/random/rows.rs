@@ -230,7 +230,7 @@ const REPORT_REASONS: [(&str, &[&str]); 9] = [
     ("Rejected", &["QueueClosed", "QueueFull", "TenantQueueFull", "Unsatisfiable"]),
     ("Running", &["GoingAway", "Running"]),
     ("Succeeded", &["Completed", "ResolvedByPerson", "ResultLost"]),
-    ("Unresolved", &["DuplicatePod", "EndNotSeen", "ProviderUnreachable"]),
+    ("Unresolved", &["DuplicatePod", "EndNotSeen", "ProviderUnreachable", "ResultLost"]),
 ];
 
 /// Whether queues admit, and why.

@@ -107,6 +107,11 @@ fn complete_is_a_proof_and_the_message_may_be_lost() {
         ),
         ("its pod was never seen", case().job(&complete_job()), "Succeeded, lost"),
         (
+            "its pod was listed by a server that lags behind",
+            case().job(&complete_job()).pod(&running()),
+            "Running { uid: \"pod-1\", node: Some(\"n1\"), node_uid: None }",
+        ),
+        (
             "being deleted meanwhile",
             case()
                 .job(&complete_job().replace(

@@ -424,8 +424,8 @@ fn two_pods_that_are_over_wait_for_a_person_and_one_does_not() {
             forger.write("job-controller", &forger::pod(n), &pod);
             forger.delete("garbage-collector", &forger::pod(n));
         }
-        let unresolved = json!([attempt(1, &json!({"outcome": "Unknown"}))]);
-        forger.attempts(term, "Unresolved", &unresolved);
+        let recorded = json!({"outcome": "Unknown", "pod": {"uid": "p1"}});
+        forger.attempts(term, "Unresolved", &json!([attempt(1, &recorded)]));
         forger.finish_job(1, "Failed");
         if pods == 2 {
             forger.must_pass();
@@ -450,7 +450,8 @@ fn a_pod_that_vanished_with_its_node_waits_for_a_person_and_one_of_a_node_that_s
             forger.write("kubelet", &node, &json!({"metadata": {"uid": "n2"}}));
         }
         forger.at(150).finish_job(1, "Failed");
-        forger.attempts(term, "Unresolved", &json!([attempt(1, &json!({"outcome": "Unknown"}))]));
+        let recorded = json!({"outcome": "Unknown", "pod": {"uid": "p1"}});
+        forger.attempts(term, "Unresolved", &json!([attempt(1, &recorded)]));
         if replaced {
             forger.must_pass();
         } else {

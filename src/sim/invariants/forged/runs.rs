@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::forger::{Forger, Term, attempt, claim, job, occurrence, pod, schedule};
-use crate::sim::{RunChange, invariants::Invariant};
+use super::forger::{Forger, ID, Term, attempt, claim, job, occurrence, pod, schedule};
+use crate::sim::{Key, Kind, RunChange, invariants::Invariant};
 
 /// The run of a provider, committed and released.
 fn of_provider() -> (Forger, Term) {
@@ -308,4 +308,72 @@ fn a_requested_stop_suffices_for_other_classes() {
         forger.attempts(term, "Cancelled", &json!([attempt(1, &stopped)]));
         assert_eq!(forger.checker.violations().len(), expected, "{class}");
     }
+}
+
+/// The pod of Job 1 in a phase, and what its container left.
+fn seen(forger: &mut Forger, phase: &str, message: &str) {
+    let owner = json!({"kind": "Job", "name": "j", "uid": "j1"});
+    let left = json!([{"state": {"terminated": {"message": message}}}]);
+    let object = json!({
+        "metadata": {"uid": "p1", "ownerReferences": [owner]}, "spec": {"nodeName": "node-a"},
+        "status": {"phase": phase, "containerStatuses": left},
+    });
+    forger.write("job-controller", &pod(1), &object);
+}
+
+/// Its end is for a person to find.
+fn unresolved(forger: &mut Forger, term: Term, reason: &str, more: &serde_json::Value) {
+    let attempts = json!([attempt(1, more)]);
+    let status = json!({"state": "Unresolved", "reason": reason, "id": ID, "attempts": attempts});
+    forger.decide(term, &occurrence(), &status);
+}
+
+#[test]
+fn a_prepared_job_that_is_gone_may_be_for_a_person_to_judge() {
+    let (mut forger, term) = Forger::committed();
+    forger.delete("person", &job(1));
+    unresolved(&mut forger, term, "EndNotSeen", &json!({}));
+    forger.must_pass();
+    let (mut forger, term) = Forger::committed();
+    unresolved(&mut forger, term, "EndNotSeen", &json!({}));
+    forger.must_break(Invariant::Converged, "it was not released");
+}
+
+#[test]
+fn a_pod_that_vanished_unrecorded_leaves_the_end_to_a_person() {
+    let story = |recorded: bool| {
+        let (mut forger, term) = Forger::running();
+        forger.write(
+            "node",
+            &Key::new(Kind::Node, "", "node-a"),
+            &json!({"metadata": {"uid": "n1"}}),
+        );
+        seen(&mut forger, "Running", "");
+        forger.delete("person", &pod(1));
+        forger.finish_job(1, "Failed");
+        let pod = if recorded { json!({"pod": {"uid": "p1"}}) } else { json!({}) };
+        unresolved(&mut forger, term, "EndNotSeen", &pod);
+        forger
+    };
+    story(false).must_pass();
+    story(true).must_break(Invariant::Converged, "its end was not recorded");
+}
+
+#[test]
+fn a_report_that_cannot_be_read_leaves_its_artifact_to_a_person() {
+    let story = |message: &str| {
+        let (mut forger, term) = Forger::led();
+        let owed = json!({"spec": {"artifact": "Required"}});
+        forger.at(120).create_occurrence("r0", "o1", &owed);
+        forger.claim(term, &json!([claim("o1", true)]));
+        forger.prepare(term, 1, "o1");
+        forger.attempts(term, "Starting", &json!([attempt(1, &json!({}))]));
+        forger.release(term, 1);
+        seen(&mut forger, "Succeeded", message);
+        forger.finish_job(1, "Complete");
+        unresolved(&mut forger, term, "ResultLost", &json!({"pod": {"uid": "p1"}}));
+        forger
+    };
+    story("this is no JSON").must_pass();
+    story("{}").must_break(Invariant::Converged, "its end was not recorded");
 }
