@@ -223,6 +223,8 @@ pub enum Why {
     },
     /// `spec.retries.enabled: false`.
     RetriesDisabled,
+    /// Its tenant may hold no slot at all: `maxRunning` is 0.
+    TenantBarred,
     /// Its tenant holds as many slots as it may.
     TenantLimit,
     /// Retries of this queue have cost as much as they may.
@@ -246,7 +248,7 @@ impl Why {
             Self::NameTaken => "NameTaken",
             Self::BackingOff { .. } => "BackingOff",
             Self::RetriesDisabled => "RetriesDisabled",
-            Self::TenantLimit => "TenantLimit",
+            Self::TenantBarred | Self::TenantLimit => "TenantLimit",
             Self::RetryBudgetExhausted => "RetryBudgetExhausted",
             Self::RetryShare => "RetryShare",
             Self::FairShare => "FairShare",
@@ -268,6 +270,9 @@ impl fmt::Display for Why {
             Self::BackingOff { until } => return write!(f, "it is tried again after {until}"),
             Self::RetriesDisabled => {
                 "retries are switched off in this queue (spec.retries.enabled)"
+            }
+            Self::TenantBarred => {
+                "its tenant may run nothing here: raise its maxRunning in spec.tenants of the queue"
             }
             Self::TenantLimit => "its tenant has as many reports running as it may (maxRunning)",
             Self::RetryBudgetExhausted => {
@@ -301,6 +306,7 @@ pub fn explain(books: &Books, waiting: &Waiting, rules: &Rules, name: &str) -> O
             until: Timestamp::from_millisecond(job.not_before).unwrap_or(Timestamp::MAX),
         },
         Starts::Open if job.retry && !rules.retries => Why::RetriesDisabled,
+        Starts::Open if rules.is_capped(tenant, 0) => Why::TenantBarred,
         Starts::Open if rules.is_capped(tenant, account.running) => Why::TenantLimit,
         Starts::Open if job.retry && !pays => Why::RetryBudgetExhausted,
         Starts::Open if job.retry && capped => Why::RetryShare,

@@ -388,6 +388,7 @@ fn words(why: Option<Why>) -> (&'static str, String) {
             why @ (Why::NameTaken
             | Why::RetriesDisabled
             | Why::RetryBudgetExhausted
+            | Why::TenantBarred
             | Why::TenantLimit),
         ) => (why.reason(), why.to_string()),
         _ => (job::WAITING, "it waits for a slot of its queue".to_owned()),

@@ -250,4 +250,7 @@ fn lowered_slots_stop_admissions_until_it_fits() {
     assert_eq!(world.admit().len(), 1);
     let why = explain(&world.books, &world.waiting, &world.rules, "x19");
     assert_eq!(why, Some(Why::TenantLimit));
+    world.rules.tenants.insert("t".into(), TenantRule { weight: 1, max_running: Some(0) });
+    let why = explain(&world.books, &world.waiting, &world.rules, "x19");
+    assert_eq!(why, Some(Why::TenantBarred), "it has none running that could end");
 }
