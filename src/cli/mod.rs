@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 pub mod crds;
 pub mod drill;
+pub mod fakeprovider;
 pub mod input;
 pub mod next;
 pub mod output;
@@ -31,6 +32,8 @@ enum Command {
     Crds(crds::Args),
     /// Rehearse on a model: scenario files, a restart of everything, or random histories.
     Drill(drill::Args),
+    /// Serve as an execution service that executes nothing, for tests of run.http.
+    FakeProvider(fakeprovider::Args),
     /// List the next instants of a schedule, with local times and what clock changes do to them.
     Next(next::Args),
     /// Show what the operator would run and skip with a schedule at a moment; reads the cluster only
@@ -81,6 +84,7 @@ pub fn main() -> ExitCode {
         Command::Trigger(args) => trigger::run(&args),
         Command::Crds(args) => crds::run(&args),
         Command::Drill(args) => drill::run(&args),
+        Command::FakeProvider(args) => fakeprovider::run(&args),
         Command::Next(args) => next::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Run(args) => run::run(*args),
