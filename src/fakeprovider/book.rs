@@ -159,6 +159,20 @@ enum Life {
     Known(Box<Run>),
 }
 
+impl Life {
+    fn is_deleted(&self) -> bool {
+        match self {
+            Self::Unknown => false,
+            Self::Tombstone => true,
+            Self::Known(run) => run.deleted.is_some(),
+        }
+    }
+
+    fn is_over(&self, habits: &Habits, now: Timestamp) -> bool {
+        matches!(self, Self::Known(run) if run.is_over(habits, now))
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 struct Run {
     new: NewRun,
@@ -213,7 +227,9 @@ impl Book {
         }
         let created = matches!(records.last(), Some(Record::Put { .. }));
         let mut after = self.only(key);
-        records.iter().for_each(|record| after.apply(habits, record));
+        for record in &records {
+            after.apply(habits, record);
+        }
         let status = if created { 201 } else { 200 };
         (records, (status, after.tell(habits, key, now)))
     }
@@ -314,28 +330,20 @@ fn decide(
     let key = key.to_owned();
     let refuse = |code, reason: &str, message: &str| (None, Some(problem(code, reason, message)));
     match (ask, life) {
-        (Ask::Capabilities, _) => (None, None),
         (Ask::Put(run), _) if run.hold && !habits.hold => {
             refuse(422, "CannotHold", "this service cannot hold a run until it is released")
         }
-        (Ask::Put(_), Life::Tombstone) => {
-            refuse(410, "Deleted", "this run was deleted before; it is never accepted again")
+        (Ask::Put(_) | Ask::Release { .. }, life) if life.is_deleted() => {
+            refuse(410, "Deleted", "this run was deleted; it is never accepted again")
         }
         (Ask::Put(run), Life::Known(known)) => match known.again(run, epoch) {
             Again::Same => (None, None),
             Again::Anew => (Some(put(applied, key, epoch, now, run)), None),
-            Again::Deleted => {
-                refuse(410, "Deleted", "this run was deleted before; it is never accepted again")
-            }
             Again::Taken => refuse(409, "KeyTaken", "another run is known under this key"),
         },
-        (Ask::Put(run), Life::Unknown) => (Some(put(applied, key, epoch, now, run)), None),
+        (Ask::Put(run), _) => (Some(put(applied, key, epoch, now, run)), None),
         (Ask::Release { .. } | Ask::Get, Life::Unknown) => {
             refuse(404, "UnknownRun", "nothing is known of this run")
-        }
-        (Ask::Release { .. }, Life::Tombstone) => refuse(410, "Deleted", "this run was deleted"),
-        (Ask::Release { .. }, Life::Known(run)) if run.deleted.is_some() => {
-            refuse(410, "Deleted", "this run was deleted")
         }
         (Ask::Release { handle }, Life::Known(run)) if *handle != run.handle => {
             refuse(409, "HandleChanged", "this run has another handle")
@@ -343,14 +351,10 @@ fn decide(
         (Ask::Release { .. }, Life::Known(run)) if run.released.is_none() => {
             (Some(Record::Released { key, epoch, at: now }), None)
         }
-        (Ask::Release { .. }, Life::Known(_)) | (Ask::Get, _) => (None, None),
-        (Ask::Delete, Life::Known(run)) if run.deleted.is_some() || run.is_over(habits, now) => {
-            (None, None)
-        }
-        (Ask::Delete, Life::Tombstone) => (None, None),
-        (Ask::Delete, Life::Known(_) | Life::Unknown) => {
+        (Ask::Delete, life) if !life.is_deleted() && !life.is_over(habits, now) => {
             (Some(Record::Deleted { key, epoch, at: now }), None)
         }
+        (Ask::Release { .. } | Ask::Get | Ask::Delete | Ask::Capabilities, _) => (None, None),
     }
 }
 
@@ -364,15 +368,11 @@ fn put(applied: u64, key: String, epoch: i64, at: Timestamp, run: &NewRun) -> Re
 enum Again {
     Same,
     Anew,
-    Deleted,
     Taken,
 }
 
 impl Run {
     fn again(&self, run: &NewRun, epoch: i64) -> Again {
-        if self.deleted.is_some() {
-            return Again::Deleted;
-        }
         if self.new == *run {
             return Again::Same;
         }

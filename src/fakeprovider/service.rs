@@ -108,7 +108,9 @@ impl Service {
     ) -> Result<Self, JournalError> {
         let (journal, records) = Journal::open(file)?;
         let mut book = Book::default();
-        records.iter().for_each(|record| book.apply(&habits, record));
+        for record in &records {
+            book.apply(&habits, record);
+        }
         let state = State {
             book,
             journal,
@@ -221,7 +223,9 @@ impl Service {
             tracing::error!(error = &error as &dyn std::error::Error, "nothing can be recorded");
             return Err(problem(500, "NotRecorded", "the state file cannot be written"));
         }
-        records.iter().for_each(|record| state.book.apply(&self.habits, record));
+        for record in records {
+            state.book.apply(&self.habits, record);
+        }
         Ok(())
     }
 

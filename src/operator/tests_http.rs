@@ -42,13 +42,13 @@ impl Scene {
         self.lab.start_with(name, Arc::new(Arc::clone(&self.outside)))
     }
 
-    fn install(&self, manifest: Value) {
-        self.lab.model.install(&manifest).unwrap();
+    fn install(&self, manifest: &Value) {
+        self.lab.model.install(manifest).unwrap();
     }
 
     /// A schedule that runs outside, due at a minute after two o'clock.
     fn schedule(&self, name: &str, minute: u8, class: &str, parameters: &Value) {
-        self.install(json!({
+        self.install(&json!({
             "apiVersion": "punctual.dev/v1alpha1", "kind": "MaintenanceSchedule",
             "metadata": {
                 "name": name, "namespace": "docs", "creationTimestamp": "2026-11-29T01:58:00Z",
@@ -161,7 +161,7 @@ async fn a_service_that_is_away_for_ten_minutes_holds_up_nothing_else_and_loses_
     let scene = Scene::new();
     scene.schedule("nightly", 0, "Fenced", &json!({"fakeDurationSeconds": "120"}));
     scene.schedule("due-meanwhile", 4, "Fenced", &json!({}));
-    scene.install(json!({
+    scene.install(&json!({
         "apiVersion": "punctual.dev/v1alpha1", "kind": "MaintenanceSchedule",
         "metadata": {
             "name": "inside", "namespace": "docs", "creationTimestamp": "2026-11-29T01:58:00Z",
@@ -301,14 +301,14 @@ async fn the_run_of_a_deleted_occurrence_is_ended_also_by_a_leader_that_never_sa
 #[tokio::test(start_paused = true)]
 async fn reports_run_outside_and_deliver_their_artifact() {
     let scene = Scene::new();
-    scene.install(json!({
+    scene.install(&json!({
         "apiVersion": "punctual.dev/v1alpha1", "kind": "ReportQueue",
         "metadata": {"name": "reports", "namespace": "docs"},
         "spec": {"slots": 2, "runTemplate": {"http": {"url": URL}}},
     }));
     for number in 0..6 {
         let outcome = if number == 5 { "Failed" } else { "Succeeded" };
-        scene.install(json!({
+        scene.install(&json!({
             "apiVersion": "punctual.dev/v1alpha1", "kind": "ReportJob",
             "metadata": {"name": format!("job-{number}"), "namespace": "docs"},
             "spec": {

@@ -234,7 +234,9 @@ fn a_file_gives_the_book_back_and_half_a_line_is_cut_off() {
     for (epoch, ask) in (7..).zip(&asks) {
         let (records, _) = book.ask(&habits, "a-m1", epoch, ask, now);
         journal.append(&records).unwrap();
-        records.iter().for_each(|record| book.apply(&habits, record));
+        for record in &records {
+            book.apply(&habits, record);
+        }
     }
     drop(journal);
     let whole = std::fs::read(&path).unwrap();
@@ -242,7 +244,9 @@ fn a_file_gives_the_book_back_and_half_a_line_is_cut_off() {
         std::fs::write(&path, bytes).unwrap();
         let mut again = Book::default();
         let (_, records) = Journal::open(&path)?;
-        records.iter().for_each(|record| again.apply(&habits, record));
+        for record in &records {
+            again.apply(&habits, record);
+        }
         Ok::<_, JournalError>((again, records.len()))
     };
     let (again, lines) = read(&whole).unwrap();

@@ -16,8 +16,10 @@ fn withdraws(step: &Step) -> bool {
     matches!(step, Step::Withdraw { attempt: 1, run } if run.http.is_some())
 }
 
-/// What ends it before anything is committed, and how.
-fn ends() -> [(&'static str, fn(&mut Driver), &'static str); 4] {
+/// Description, what ends it before anything is committed, and the reason of that end.
+type Ending = (&'static str, fn(&mut Driver), &'static str);
+
+fn ends() -> [Ending; 4] {
     [
         ("cancelled", |d| d.snapshot.occurrence.spec.cancel = true, "CancelRequested"),
         (

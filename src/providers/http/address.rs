@@ -122,12 +122,11 @@ fn inner_v4(v6: Ipv6Addr) -> Option<Ipv4Addr> {
     if let Some(mapped) = v6.to_ipv4_mapped() {
         return Some(mapped);
     }
-    let [a, b, c, d, e, f, high, low] = v6.segments();
-    let nat64 = [a, b, c, d, e, f] == [0x64, 0xff9b, 0, 0, 0, 0];
-    let compatible = [a, b, c, d, e, f] == [0; 6] && high != 0;
-    let [h, i] = high.to_be_bytes();
-    let [j, k] = low.to_be_bytes();
-    (nat64 || compatible).then(|| Ipv4Addr::new(h, i, j, k))
+    let [prefix @ .., high, low] = v6.segments();
+    let nat64 = prefix == [0x64, 0xff9b, 0, 0, 0, 0];
+    let compatible = prefix == [0; 6] && high != 0;
+    let bits = (u32::from(high) << 16) | u32::from(low);
+    (nat64 || compatible).then(|| Ipv4Addr::from_bits(bits))
 }
 
 #[cfg(test)]

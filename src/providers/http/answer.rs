@@ -148,3 +148,110 @@ pub(super) fn not_remembered(key: &str) -> String {
          the uid of its object to spec.abandon"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn answer(status: u16, body: &Value) -> Answer {
+        let body = match body {
+            Value::String(page) => page.clone().into_bytes(),
+            body => body.to_string().into_bytes(),
+        };
+        Answer { status: StatusCode::from_u16(status).unwrap(), body }
+    }
+
+    fn page() -> Value {
+        "<html>no such page</html>".into()
+    }
+
+    fn problem(reason: &str) -> Value {
+        json!({"reason": reason, "message": "words of the service"})
+    }
+
+    #[test]
+    fn only_a_provider_can_refuse_a_run_and_everything_else_is_no_answer() {
+        let held = json!({"key": "a-m1", "state": "Held", "handle": "h"});
+        for (status, body, expected) in [
+            (201, held.clone(), "Ready"),
+            (200, held.clone(), "Ready"),
+            (200, json!({"key": "a-m1", "state": "Cancelled"}), "NoAnswer"),
+            (200, page(), "NoAnswer"),
+            (202, held, "NoAnswer"),
+            (400, problem("Bad"), "Refused"),
+            (422, problem("CannotHold"), "Refused"),
+            (410, problem("Deleted"), "Refused"),
+            (409, problem("KeyTaken"), "NameConflict"),
+            (412, problem("EpochTooLow"), "NoAnswer"),
+            (400, page(), "NoAnswer"),
+            (409, page(), "NoAnswer"),
+            (410, page(), "NoAnswer"),
+            (301, page(), "NoAnswer"),
+            (401, problem("Unauthorized"), "NoAnswer"),
+            (403, page(), "NoAnswer"),
+            (404, page(), "NoAnswer"),
+            (404, problem("NoSuchPath"), "NoAnswer"),
+            (429, page(), "NoAnswer"),
+            (500, page(), "NoAnswer"),
+            (503, problem("Full"), "NoAnswer"),
+        ] {
+            let prepared = prepared("a-m1", &answer(status, &body));
+            let name = format!("{prepared:?}");
+            assert!(name.starts_with(expected), "{status} {body}: {name}");
+        }
+    }
+
+    #[test]
+    fn a_proxys_page_says_nothing_about_a_committed_run() {
+        let status = |status, body: &Value, class, stopped| {
+            status_of("a-m1", "h", &answer(status, body), class, stopped)
+        };
+        for class in [ActionClass::ReadOnly, ActionClass::Idempotent, ActionClass::Fenced] {
+            for (code, body) in [
+                (404, page()),
+                (404, problem("NoSuchPath")),
+                (200, page()),
+                (302, page()),
+                (401, problem("Unauthorized")),
+                (410, page()),
+                (502, page()),
+            ] {
+                let answer = status(code, &body, class, true);
+                assert!(matches!(answer, Err(ProviderError::Unreachable(_))), "{code}: {answer:?}");
+            }
+        }
+        let unknown = status(404, &problem("UnknownRun"), ActionClass::Idempotent, true);
+        assert_eq!(unknown, Ok(RunStatus::Absent));
+        let unknown = status(404, &problem("UnknownRun"), ActionClass::Fenced, true);
+        assert!(matches!(unknown, Ok(RunStatus::Unknown { .. })), "{unknown:?}");
+    }
+
+    #[test]
+    fn a_delete_is_an_end_only_if_the_service_says_so() {
+        let told = |state: &str| json!({"key": "a-m1", "state": state, "handle": "h", "startTime": "2026-11-29T02:00:00Z"});
+        for (status, body, expected) in [
+            (200, told("Cancelled"), "Over"),
+            (200, told("Succeeded"), "Over"),
+            (200, told("Failed"), "Over"),
+            (200, told("Absent"), "NeverHeard"),
+            (202, told("Stopping"), "NotYet"),
+            (200, told("Unknown"), "NotYet"),
+            (200, told("Running"), "NotYet"),
+            (412, problem("EpochTooLow"), "NotYet"),
+            (200, page(), "Unreachable"),
+            (404, problem("UnknownRun"), "Unreachable"),
+            (204, page(), "Unreachable"),
+            (500, page(), "Unreachable"),
+        ] {
+            let ended = match Ended::of("a-m1", &answer(status, &body)) {
+                Ok(Ended::Over) => "Over",
+                Ok(Ended::NeverHeard) => "NeverHeard",
+                Ok(Ended::NotYet(_)) => "NotYet",
+                Err(_) => "Unreachable",
+            };
+            assert_eq!(ended, expected, "{status} {body}");
+        }
+    }
+}

@@ -16,6 +16,10 @@ use std::{
 };
 
 use http::{Method, Request, StatusCode, header};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
 
 use super::{
     Acceptance, CancelStep, Committed, Orphan, Orphans, Prepared, ProviderError, RunRequest,
@@ -50,8 +54,14 @@ use wire::{Capabilities, NewRun, Problem, Release, State, Told};
 /// What the handles of such runs begin with, so that they are never taken for a Job's uid. The run
 /// key follows, and then what the service gave.
 const HANDLE_PREFIX: &str = "http/";
-/// Services that are left alone for a moment, at once. One that is forgotten is asked a little early.
-const MAX_QUIET: usize = 256;
+/// Services that are remembered at once. One that is forgotten is asked a little early.
+const MAX_SERVICES: usize = 256;
+/// Requests to one service under way at once: half of the workers that a leader has by default, so
+/// that a slow service leaves the others room.
+const MAX_UNDER_WAY: usize = 8;
+/// How long a request waits for its turn: a service that answers within 100 ms has dozens of turns in
+/// that time, and a worker that waits for a slow one is free again soon.
+const TURN_PATIENCE: Duration = Duration::from_millis(500);
 /// Who asks.
 const USER_AGENT: &str = concat!("punctual/", env!("CARGO_PKG_VERSION"));
 
@@ -65,8 +75,21 @@ pub struct HttpProvider {
     transport: Arc<dyn Transport>,
     vault: Vault,
     clock: LeaseClock,
-    /// Services that could not be reached, by base address.
-    quiet: Mutex<BTreeMap<String, Quiet>>,
+    /// By base address.
+    services: Mutex<BTreeMap<String, Service>>,
+}
+
+/// What is remembered of a service between requests; may be forgotten at any time.
+#[derive(Debug)]
+struct Service {
+    turns: Arc<Semaphore>,
+    quiet: Option<Quiet>,
+}
+
+impl Default for Service {
+    fn default() -> Self {
+        Self { turns: Arc::new(Semaphore::new(MAX_UNDER_WAY)), quiet: None }
+    }
 }
 
 /// A service that could not be reached is left alone for a moment, so that it does not hold up those
@@ -110,7 +133,7 @@ impl HttpProvider {
     /// A provider that reads credentials with `reader` and sends with `transport`.
     pub fn new(reader: Reader, transport: Arc<dyn Transport>, clock: LeaseClock) -> Self {
         let vault = Vault::new(reader, clock.clone());
-        Self { transport, vault, clock, quiet: Mutex::default() }
+        Self { transport, vault, clock, services: Mutex::default() }
     }
 
     /// Whether the run would be accepted.
@@ -326,6 +349,7 @@ impl HttpProvider {
         let base = BaseUrl::parse("run.http.url", &place.http.url).map_err(CallError::Refused)?;
         let credentials = self.vault.open(place.namespace, place.http, &base).await?;
         let service = base.join("");
+        let _turn = self.turn(&service).await?;
         self.may_ask(&service)?;
         let request = request(place, &base, &credentials, method, path, body)?;
         if permit.is_some_and(|permit| permit.check().is_err()) {
@@ -333,15 +357,35 @@ impl HttpProvider {
         }
         match self.transport.send(request, &credentials.tls).await {
             Ok(answer) => {
-                self.lock().remove(&service);
+                if let Some(known) = self.lock().get_mut(&service) {
+                    known.quiet = None;
+                }
                 Ok(Answer { status: answer.status(), body: answer.into_body() })
             }
             Err(SendError::Refused(why)) => Err(CallError::Refused(why)),
             Err(SendError::Broken(why)) => Err(CallError::NoAnswer(why)),
             Err(SendError::NotReached(why)) => {
-                self.leave_alone(service, &why);
+                self.leave_alone(&service, &why);
                 Err(CallError::NoAnswer(why))
             }
+        }
+    }
+
+    /// A turn to ask a service, until it is dropped.
+    async fn turn(&self, service: &str) -> Result<OwnedSemaphorePermit, CallError> {
+        let turns = {
+            let mut services = self.lock();
+            if services.len() >= MAX_SERVICES && !services.contains_key(service) {
+                services.pop_first();
+            }
+            Arc::clone(&services.entry(service.to_owned()).or_default().turns)
+        };
+        match timeout(TURN_PATIENCE, turns.acquire_owned()).await {
+            Ok(Ok(turn)) => Ok(turn),
+            // Nobody closes the semaphore.
+            Ok(Err(_)) | Err(_) => Err(CallError::NoAnswer(format!(
+                "{MAX_UNDER_WAY} requests to the service are under way and take long"
+            ))),
         }
     }
 
@@ -349,8 +393,9 @@ impl HttpProvider {
     /// tries at a time.
     fn may_ask(&self, service: &str) -> Result<(), CallError> {
         let now = self.clock.now();
-        let mut quiet = self.lock();
-        let Some(left) = quiet.get_mut(service) else { return Ok(()) };
+        let mut services = self.lock();
+        let quiet = services.get_mut(service).and_then(|known| known.quiet.as_mut());
+        let Some(left) = quiet else { return Ok(()) };
         let wait = left.until.since(now);
         if !wait.is_zero() {
             let why = format!("{} (it is asked again in {} s)", left.why, wait.as_secs() + 1);
@@ -360,20 +405,18 @@ impl HttpProvider {
         Ok(())
     }
 
-    fn leave_alone(&self, service: String, why: &str) {
+    fn leave_alone(&self, service: &str, why: &str) {
         let now = self.clock.now();
-        let mut quiet = self.lock();
-        if quiet.len() >= MAX_QUIET && !quiet.contains_key(&service) {
-            quiet.pop_first();
-        }
-        let failures = quiet.get(&service).map_or(0, |left| left.failures).saturating_add(1);
-        let until = now.after(retry::delay(&retry::PROVIDER, &service, failures));
-        quiet.insert(service, Quiet { until, failures, why: why.to_owned() });
+        let mut services = self.lock();
+        let Some(known) = services.get_mut(service) else { return };
+        let failures = known.quiet.as_ref().map_or(0, |left| left.failures).saturating_add(1);
+        let until = now.after(retry::delay(&retry::PROVIDER, service, failures));
+        known.quiet = Some(Quiet { until, failures, why: why.to_owned() });
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Quiet>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Service>> {
         // Every change is one insertion, removal or assignment.
-        self.quiet.lock().unwrap_or_else(PoisonError::into_inner)
+        self.services.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

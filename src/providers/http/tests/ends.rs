@@ -76,7 +76,7 @@ async fn credentials_come_from_a_secret_that_allows_the_address() {
     let secrets = "/api/v1/namespaces/docs/secrets";
     match scene.provider.accept(&with_secret).await {
         Acceptance::NotYet { message } => {
-            assert!(message.contains("no Secret runner"), "{message}")
+            assert!(message.contains("no Secret runner"), "{message}");
         }
         other => panic!("{other:?}"),
     }

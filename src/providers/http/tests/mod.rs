@@ -373,6 +373,26 @@ async fn faults_of_the_service_are_no_answer_and_no_end() {
     assert_eq!(scene.outside.starts(), 1, "delivered twice, begun once");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_slow_service_takes_eight_workers_and_no_more() {
+    let scene = Scene::new();
+    let request = request();
+    let known = scene.prepared(&request).await;
+    scene.outside.arm("slow,on=get,millis=5000");
+    let began = tokio::time::Instant::now();
+    let asks = (0..20).map(|_| scene.provider.status(&request, &known));
+    let answers = futures::future::join_all(asks).await;
+    let held = answers.iter().filter(|answer| **answer == Ok(RunStatus::Held)).count();
+    assert_eq!(held, MAX_UNDER_WAY, "{answers:?}");
+    let refused = answers.iter().filter_map(|answer| answer.as_ref().err());
+    assert!(refused.clone().all(|error| error.to_string().contains("take long")));
+    assert_eq!(began.elapsed(), Duration::from_secs(5));
+    scene.outside.disarm();
+    let asks = (0..200).map(|_| scene.provider.status(&request, &known));
+    let answers = futures::future::join_all(asks).await;
+    assert!(answers.iter().all(Result::is_ok), "a quick one has turns for all: {answers:?}");
+}
+
 #[tokio::test]
 async fn a_service_that_cannot_be_reached_is_left_alone_for_a_moment() {
     let scene = Scene::new();
