@@ -4,7 +4,7 @@
 //! answered for, so it is cut off.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{File, OpenOptions, TryLockError},
     io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _},
     path::Path,
 };
@@ -20,6 +20,9 @@ pub enum JournalError {
     /// The machine refused.
     #[error("the state file cannot be read or written")]
     Io(#[from] io::Error),
+    /// Two processes would write over each other.
+    #[error("another process uses it; end that, or use another file")]
+    Taken,
     /// A line is no record.
     #[error("line {line} of the state file is no record of a fake provider; use another file")]
     Line {
@@ -40,6 +43,12 @@ impl Journal {
     /// Opens or creates the file and gives what is recorded in it.
     pub fn open(path: &Path) -> Result<(Self, Vec<Record>), JournalError> {
         let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        // Held until the file is closed, by the end of the process too.
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(JournalError::Taken),
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
         let mut reader = BufReader::new(&file);
         let (mut records, mut length, mut line) = (Vec::new(), 0_u64, Vec::new());
         loop {

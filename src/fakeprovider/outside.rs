@@ -55,6 +55,7 @@ impl Outside {
 
     /// Starts the process, with what is recorded and without faults.
     pub(crate) fn come_back(&self) {
+        self.go_away(); // the file has one user
         let opened = Service::open(&self.file, self.clock.clone(), self.habits.clone(), None);
         *self.service.lock().unwrap() = Some(opened.unwrap());
     }

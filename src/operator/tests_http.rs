@@ -299,6 +299,20 @@ async fn the_run_of_a_deleted_occurrence_is_ended_also_by_a_leader_that_never_sa
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_record_goes_without_a_word_to_the_service() {
+    let scene = Scene::new();
+    scene.schedule("nightly", 0, "Fenced", &json!({}));
+    let _replica = scene.start("r0");
+    scene.until_state(NIGHTLY, "Succeeded").await;
+    scene.delete(Kind::MaintenanceOccurrence, NIGHTLY);
+    sleep(secs(120)).await;
+    let audit = scene.outside.control("GET", "/fake/audit", "");
+    let runs = audit["runs"].as_object().unwrap();
+    assert_eq!(runs.len(), 1, "{audit}");
+    assert!(runs.values().all(|run| run["deletes"] == 0), "{audit}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn reports_run_outside_and_deliver_their_artifact() {
     let scene = Scene::new();
     scene.install(&json!({

@@ -189,9 +189,8 @@ impl Providers {
             }
         }
         let is_http = |known: &Committed| known.handle.as_deref().is_some_and(http::is_http);
-        let some_http = orphan.attempts.iter().flatten().any(is_http);
-        if some_http || orphan.http.is_some() {
-            let (Some(service), Some(_)) = (&self.http, &orphan.http) else {
+        if orphan.http.is_some() {
+            let Some(service) = &self.http else {
                 return Ok(Orphans::NotYet { message: HTTP_REFUSED.to_owned() });
             };
             if let not_yet @ Orphans::NotYet { .. } = service.stop_orphans(permit, orphan).await? {

@@ -154,7 +154,7 @@ pub struct Orphan {
     pub class: ActionClass,
     /// What its last version recorded of its attempts; `None` if no version of it was seen.
     pub attempts: Option<Vec<Committed>>,
-    /// The execution service of its runs, if they have one.
+    /// The execution service of its runs, if they have one and their end is not recorded.
     pub http: Option<HttpRun>,
     /// The run key of its claim or entry, if that was looked at: that attempt may have been prepared
     /// though none is recorded.
