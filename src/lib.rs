@@ -21,7 +21,8 @@
 //! | [`runs`] | the life of a run's attempts: commit, release, follow, stop, retry, resolve |
 //! | [`schedules`] | what every kind of schedule decides: create inert, claim, account, prune |
 //! | [`maintenance`] | what a schedule and an occurrence do next, and the controller that does it |
-//! | [`providers`] | what executes a run: Jobs, simulated runs |
+//! | [`providers`] | what executes a run: Jobs, services outside the cluster, simulated runs |
+//! | [`fakeprovider`] | a reference service for runs outside the cluster, with faults |
 //! | [`reports`] | how the jobs of many tenants share the slots of a queue |
 //! | [`reconcile`] | what controllers do alike: passes, means, what is left alone |
 //! | [`recovery`] | what a new leader finds, and the record of it |
@@ -43,6 +44,7 @@ pub mod api;
 pub mod authority;
 pub mod cli;
 pub mod cluster;
+pub mod fakeprovider;
 pub mod identity;
 pub mod maintenance;
 pub mod operator;

@@ -97,6 +97,8 @@ pub const ANNOTATION_PARENT_KIND: &str = "punctual.dev/parent-kind";
 pub const ANNOTATION_RUN_KEY: &str = "punctual.dev/run-key";
 /// Annotation on a Job: hash of the template it was made from.
 pub const ANNOTATION_TEMPLATE_HASH: &str = "punctual.dev/template-hash";
+/// Annotation on a Secret: beginning of the addresses of the execution services that may see it.
+pub const ANNOTATION_ALLOWED_URL: &str = "punctual.dev/allowed-url";
 /// Annotation on the Lease: random per acquisition attempt.
 pub const ANNOTATION_NONCE: &str = "punctual.dev/nonce";
 /// Annotation on the Lease: counts renewals of a term.

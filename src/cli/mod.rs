@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 pub mod convert;
 pub mod crds;
 pub mod drill;
+pub mod fakeprovider;
 pub mod input;
 pub mod next;
 pub mod output;
@@ -35,6 +36,8 @@ enum Command {
     Crds(crds::Args),
     /// Rehearse on a model: scenario files, a restart of everything, or random histories.
     Drill(drill::Args),
+    /// Serve as an execution service that executes nothing, for tests of run.http.
+    FakeProvider(fakeprovider::Args),
     /// List the next instants of a schedule, with local times and what clock changes do to them.
     Next(next::Args),
     /// Show what the operator would run and skip with a schedule at a moment; reads the cluster only
@@ -86,6 +89,7 @@ pub fn main() -> ExitCode {
         Command::Convert(args) => convert::run(&args),
         Command::Crds(args) => crds::run(&args),
         Command::Drill(args) => drill::run(&args),
+        Command::FakeProvider(args) => fakeprovider::run(&args),
         Command::Next(args) => next::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Run(args) => run::run(*args),

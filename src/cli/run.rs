@@ -15,7 +15,10 @@ use crate::{
             check_object_name,
         },
     },
-    providers::simulated::{InProcess, SimulatedService},
+    providers::{
+        http::{Network, Transport},
+        simulated::{InProcess, SimulatedService},
+    },
     telemetry::{
         Health, Metrics, health,
         logs::{self, DEFAULT_FILTER, LogFormat},
@@ -68,6 +71,10 @@ pub struct Args {
     /// Accept runs of the provider `simulated`, which do nothing; for demonstrations and drills.
     #[arg(long, env = "PUNCTUAL_ALLOW_SIMULATED")]
     allow_simulated: bool,
+
+    /// Let runs of the provider `http` call loopback and link-local addresses; for demonstrations.
+    #[arg(long, env = "PUNCTUAL_ALLOW_LOCAL_PROVIDERS")]
+    allow_local_providers: bool,
 
     /// Create no occurrences while the clock differs from the API server's by more.
     #[arg(
@@ -155,6 +162,7 @@ impl Args {
             watch_namespaces: check_namespaces(self.watch_namespace)?,
             health_address: Some(self.health_address),
             allow_simulated: self.allow_simulated,
+            allow_local_providers: self.allow_local_providers,
             max_clock_skew: Duration::from_secs(numbers.max_clock_skew_seconds.into()),
             epoch_offset: numbers.epoch_offset,
             orphan_retention: Duration::from_secs(
@@ -201,6 +209,7 @@ async fn operate(args: Args) -> Result<u8, CliError> {
         let runs = InProcess::new(entropy.nonce(), lease_clock.clone(), wall_clock.clone());
         Arc::new(runs) as Arc<dyn SimulatedService>
     });
+    let http: Arc<dyn Transport> = Arc::new(Network::new(config.allow_local_providers));
     let mut terminate =
         signal(SignalKind::terminate()).map_err(|error| failed("cannot take signals", &error))?;
     let mut interrupt =
@@ -220,6 +229,7 @@ async fn operate(args: Args) -> Result<u8, CliError> {
         entropy,
         health,
         simulated,
+        http: Some(http),
         watchdog_exit: Some(Box::new(|| {
             eprintln!("punctual: the validity of leadership ran out unnoticed; ending the process");
             std::process::exit(STUCK);
@@ -286,6 +296,7 @@ mod tests {
             watch_namespaces: vec![],
             health_address: Some(([0, 0, 0, 0], 8080).into()),
             allow_simulated: false,
+            allow_local_providers: false,
             max_clock_skew: Duration::from_secs(5),
             epoch_offset: 0,
             orphan_retention: Duration::from_secs(90 * 24 * 3600),

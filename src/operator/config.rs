@@ -39,6 +39,8 @@ pub struct Config {
     pub health_address: Option<SocketAddr>,
     /// Whether runs of the provider `simulated` are accepted.
     pub allow_simulated: bool,
+    /// Whether runs of the provider `http` may call loopback and link-local addresses.
+    pub allow_local_providers: bool,
     /// Largest difference to the API server's clock at which occurrences are created.
     pub max_clock_skew: Duration,
     /// Added to every epoch.

@@ -9,7 +9,10 @@ use super::*;
 use crate::{
     authority::Entropy,
     cluster::Clients,
-    providers::simulated::{InProcess, SimulatedService},
+    providers::{
+        http::Transport,
+        simulated::{InProcess, SimulatedService},
+    },
     telemetry::{Health, Metrics},
     time::{LeaseClock, LeaseInstant, WallClock},
 };
@@ -54,6 +57,17 @@ impl Clocks {
         clients: Clients,
         simulated: Arc<dyn SimulatedService>,
     ) -> Running {
+        self.replica_with(name, clients, simulated, None)
+    }
+
+    /// A replica that asks execution services in this way.
+    pub(super) fn replica_with(
+        &self,
+        name: &str,
+        clients: Clients,
+        simulated: Arc<dyn SimulatedService>,
+        http: Option<Arc<dyn Transport>>,
+    ) -> Running {
         let config = Config {
             replica: name.to_owned(),
             pod_uid: None,
@@ -63,6 +77,7 @@ impl Clocks {
             watch_namespaces: vec![],
             health_address: None,
             allow_simulated: true,
+            allow_local_providers: false,
             max_clock_skew: secs(5),
             epoch_offset: 0,
             orphan_retention: secs(24 * 3600),
@@ -77,6 +92,7 @@ impl Clocks {
             entropy: Entropy::seeded(name.bytes().map(u64::from).sum()),
             health: health.clone(),
             simulated: Some(simulated),
+            http,
             watchdog_exit: None,
         };
         let (stop, stopped) = oneshot::channel::<()>();

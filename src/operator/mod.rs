@@ -9,6 +9,8 @@ mod replica;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_http;
+#[cfg(test)]
 mod tests_recovery;
 mod work;
 

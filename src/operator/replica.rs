@@ -18,7 +18,7 @@ use crate::{
         LeaseConfigError, LostReason, Quarantine, Setup, Watchdog, lease::holder,
     },
     cluster::{Clients, EventSender, FencedWriter, ObjectKey, Verb, WriteObserver},
-    providers::simulated::SimulatedService,
+    providers::{http::Transport, simulated::SimulatedService},
     reconcile::MayCreate,
     recovery::Beginning,
     task,
@@ -55,6 +55,8 @@ pub struct Parts {
     pub health: Health,
     /// Simulated runs, if allowed.
     pub simulated: Option<Arc<dyn SimulatedService>>,
+    /// How execution services outside the cluster are asked; `None` in a rehearsal.
+    pub http: Option<Arc<dyn Transport>>,
     /// Ends the process at once when its validity ran out unnoticed; `None` where a thread makes no
     /// sense (many replicas in one process).
     pub watchdog_exit: Option<Box<dyn FnOnce() + Send>>,
@@ -148,6 +150,7 @@ pub async fn run(
         metrics,
         health: parts.health,
         simulated: parts.simulated,
+        http: parts.http,
         handle,
     };
     Ok(replica.live(elector, stop).await)
@@ -168,6 +171,7 @@ struct Replica {
     metrics: Arc<Metrics>,
     health: Health,
     simulated: Option<Arc<dyn SimulatedService>>,
+    http: Option<Arc<dyn Transport>>,
     handle: ElectorHandle,
 }
 
@@ -300,6 +304,7 @@ impl Replica {
             lease_clock: self.lease_clock.clone(),
             may_create,
             simulated: self.simulated.clone(),
+            http: self.http.clone(),
             events: self.events.clone(),
             metrics: Arc::clone(&self.metrics),
             namespaces: self.config.watch_namespaces.clone(),

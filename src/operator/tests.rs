@@ -94,10 +94,10 @@ impl Wire {
 }
 
 /// An API server and replicas.
-struct Lab {
-    model: Model,
+pub(super) struct Lab {
+    pub(super) model: Model,
     wire: Wire,
-    clocks: Clocks,
+    pub(super) clocks: Clocks,
 }
 
 impl Lab {
@@ -110,7 +110,7 @@ impl Lab {
         Self { model, wire, clocks }
     }
 
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let lab = Self::without_crds();
         lab.model.install_crds();
         lab
@@ -121,7 +121,17 @@ impl Lab {
         self.clocks.replica(name, clients, self.clocks.provider(name))
     }
 
-    fn holder(&self) -> Option<String> {
+    /// A replica that asks execution services in this way.
+    pub(super) fn start_with(
+        &self,
+        name: &'static str,
+        http: Arc<dyn crate::providers::http::Transport>,
+    ) -> Running {
+        let clients = Clients::single(self.wire.client(name));
+        self.clocks.replica_with(name, clients, self.clocks.provider(name), Some(http))
+    }
+
+    pub(super) fn holder(&self) -> Option<String> {
         holder_of(&*self.model.get(&lease())?)
     }
 

@@ -9,7 +9,12 @@ use crate::{
     authority::{Gate, Quarantine},
     cluster::{Clients, FencedWriter, Scope},
     maintenance::controller as maintenance,
-    providers::{Providers, job::JobProvider, simulated::SimulatedService},
+    providers::{
+        Providers,
+        http::{HttpProvider, Transport},
+        job::JobProvider,
+        simulated::SimulatedService,
+    },
     reconcile::{Census, Deps, MayCreate, Means, RunCaches},
     recovery::{Beginning, Found, Item, Keeper, keeper},
     reports::controller as reports,
@@ -38,6 +43,8 @@ pub(super) struct Setup {
     pub(super) may_create: MayCreate,
     /// Simulated runs, if allowed.
     pub(super) simulated: Option<Arc<dyn SimulatedService>>,
+    /// How execution services are asked, if they are.
+    pub(super) http: Option<Arc<dyn Transport>>,
     /// Events.
     pub(super) events: EventQueue,
     /// Metrics.
@@ -197,15 +204,18 @@ fn controllers(wiring: &Wiring, keeper: &Keeper, setup: Setup) -> Controllers {
         Arc::clone(&setup.writer),
         jobs,
         sightings,
-        setup.lease_clock,
+        setup.lease_clock.clone(),
     );
+    let http = setup
+        .http
+        .map(|transport| HttpProvider::new(setup.clients.reader(), transport, setup.lease_clock));
     let deps = Arc::new(Deps::new(Means {
         gate: setup.gate,
         quarantine: setup.quarantine,
         reader: setup.clients.reader(),
         writer: setup.writer,
         wall: setup.wall,
-        providers: Providers::new(job, setup.simulated),
+        providers: Providers::new(job, setup.simulated, http),
         may_create: setup.may_create,
         recovery: keeper.recovery(),
         events: setup.events,

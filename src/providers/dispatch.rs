@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{
     Acceptance, CancelStep, Committed, Orphan, Orphans, Prepared, ProviderError, RunRequest,
     RunStatus,
+    http::{self, HttpProvider},
     job::JobProvider,
     simulated::{self, SimulatedService},
 };
@@ -16,8 +17,9 @@ use crate::{
 /// Said where `run.simulated` is not allowed.
 const SIMULATED_REFUSED: &str = "run.simulated is refused: it only pretends to work; start the operator with \
      --allow-simulated for drills and demos, or use run.job";
-/// Said of `run.http`.
-const HTTP_REFUSED: &str = "run.http is not supported by this version; use run.job";
+/// Said of `run.http` where nothing outside is ever asked: in rehearsals.
+const HTTP_REFUSED: &str =
+    "run.http is refused: a rehearsal asks no service outside; use run.simulated";
 /// Said of a run that names no provider.
 const NONE_NAMED: &str = "run needs exactly one of job, http, simulated";
 
@@ -25,19 +27,25 @@ const NONE_NAMED: &str = "run needs exactly one of job, http, simulated";
 pub struct Providers {
     job: JobProvider,
     simulated: Option<Arc<dyn SimulatedService>>,
+    http: Option<HttpProvider>,
 }
 
 /// Where a run goes.
 enum Route<'a> {
     Job,
     Simulated(&'a dyn SimulatedService),
+    Http(&'a HttpProvider),
     Nowhere(&'static str),
 }
 
 impl Providers {
-    /// Providers of Jobs and, if allowed, of simulated runs.
-    pub fn new(job: JobProvider, simulated: Option<Arc<dyn SimulatedService>>) -> Self {
-        Self { job, simulated }
+    /// Providers of Jobs and, if there are any, of simulated runs and of runs outside the cluster.
+    pub fn new(
+        job: JobProvider,
+        simulated: Option<Arc<dyn SimulatedService>>,
+        http: Option<HttpProvider>,
+    ) -> Self {
+        Self { job, simulated, http }
     }
 
     /// The provider of Jobs.
@@ -52,7 +60,10 @@ impl Providers {
                 Some(service) => Route::Simulated(service),
                 None => Route::Nowhere(SIMULATED_REFUSED),
             },
-            (None, None, Some(_)) => Route::Nowhere(HTTP_REFUSED),
+            (None, None, Some(_)) => match &self.http {
+                Some(http) => Route::Http(http),
+                None => Route::Nowhere(HTTP_REFUSED),
+            },
             _ => Route::Nowhere(NONE_NAMED),
         }
     }
@@ -62,6 +73,7 @@ impl Providers {
         match self.route(&request.run) {
             Route::Job => self.job.accept(request).await,
             Route::Simulated(_) => Ok(Acceptance::Accepted),
+            Route::Http(http) => Ok(http.accept(request).await),
             Route::Nowhere(why) => Ok(Acceptance::Refused { message: why.to_owned() }),
         }
     }
@@ -79,6 +91,7 @@ impl Providers {
                 leading(parent.permit())?;
                 service.prepare(request)
             }
+            Route::Http(http) => http.prepare(parent.permit(), request).await,
             Route::Nowhere(why) => Ok(Prepared::Refused { message: why.to_owned() }),
         }
     }
@@ -97,7 +110,22 @@ impl Providers {
                 leading(parent.permit())?;
                 service.release(handle)
             }
+            Route::Http(http) => http.release(parent.permit(), request, handle).await,
             Route::Nowhere(why) => Err(ProviderError::Conflict(why.to_owned())),
+        }
+    }
+
+    /// Takes back what may have been prepared of an attempt of which nothing is committed, and never
+    /// will be. Once it is done, nothing of it runs.
+    pub async fn withdraw(
+        &self,
+        permit: &Permit,
+        request: &RunRequest,
+    ) -> Result<(), ProviderError> {
+        match self.route(&request.run) {
+            Route::Http(http) => http.withdraw(permit, request).await,
+            // What was prepared is held until its handle is committed and released.
+            Route::Job | Route::Simulated(_) | Route::Nowhere(_) => Ok(()),
         }
     }
 
@@ -112,6 +140,7 @@ impl Providers {
             _ if committed.handle.is_none() => Ok(RunStatus::Absent),
             Route::Job => self.job.status(request, committed).await,
             Route::Simulated(service) => simulated::status(service, request.class, committed),
+            Route::Http(http) => http.status(request, committed).await,
             // Committed by an operator that could: whoever runs it is not asked by this one.
             Route::Nowhere(why) => Ok(RunStatus::Unknown {
                 reason: "ProviderNotSupported".into(),
@@ -135,6 +164,7 @@ impl Providers {
                 leading(permit)?;
                 simulated::cancel(service, committed, outcome_recorded)
             }
+            Route::Http(http) => http.cancel(permit, request, committed, outcome_recorded).await,
             Route::Nowhere(why) => Ok(CancelStep::Waits { message: why.to_owned() }),
         }
     }
@@ -158,9 +188,22 @@ impl Providers {
                 return Ok(not_yet);
             }
         }
+        let is_http = |known: &Committed| known.handle.as_deref().is_some_and(http::is_http);
+        if orphan.http.is_some() {
+            let Some(service) = &self.http else {
+                return Ok(Orphans::NotYet { message: HTTP_REFUSED.to_owned() });
+            };
+            if let not_yet @ Orphans::NotYet { .. } = service.stop_orphans(permit, orphan).await? {
+                return Ok(not_yet);
+            }
+        }
         let mut of_jobs = orphan.clone();
+        if orphan.http.is_some() {
+            // Its service has said how its runs ended; a Job that it had nevertheless carries its uid.
+            of_jobs.attempts.get_or_insert_default();
+        }
         if let Some(attempts) = &mut of_jobs.attempts {
-            attempts.retain(|known| !is_simulated(known));
+            attempts.retain(|known| !is_simulated(known) && !is_http(known));
         }
         self.job.stop_orphans(permit, &of_jobs).await
     }
@@ -218,7 +261,7 @@ mod tests {
             Arc::new(InProcess::new("p1", clock, WallClock::system())) as Arc<dyn SimulatedService>
         };
         let simulated = allow_simulated.then(service);
-        Scene { fake, gate, providers: Providers::new(job, simulated) }
+        Scene { fake, gate, providers: Providers::new(job, simulated, None) }
     }
 
     impl Scene {
@@ -244,11 +287,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_nobody_can_run_is_refused_with_the_fix() {
         for (description, run, part) in [
-            (
-                "http",
-                "{http: {url: 'https://a.example'}}",
-                "run.http is not supported by this version",
-            ),
+            ("http", "{http: {url: 'https://a.example'}}", "a rehearsal asks no service outside"),
             ("simulated, not allowed", "{simulated: {}}", "--allow-simulated"),
             ("none", "{}", "exactly one of job, http, simulated"),
             ("two", "{simulated: {}, job: {template: {}}}", "exactly one of job, http, simulated"),
@@ -327,6 +366,8 @@ mod tests {
             parent_uid: "parent-1".into(),
             class: ActionClass::Fenced,
             attempts: Some(attempts),
+            http: None,
+            run_key: None,
         };
         let permit = scene.gate.permit().unwrap();
         let stop = async |attempts| {
@@ -356,6 +397,8 @@ mod tests {
             parent_uid: "parent-1".into(),
             class: ActionClass::Fenced,
             attempts: Some(vec![committed("simulated/p1/x")]),
+            http: None,
+            run_key: None,
         };
         let permit = scene.gate.permit().unwrap();
         let stopped = scene.providers.stop_orphans(&permit, &orphan).await.unwrap();

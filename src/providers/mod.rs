@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::{
-    api::{ActionClass, Artifact, PodRef, ResultValue, RunSpec},
+    api::{ActionClass, Artifact, HttpRun, PodRef, ResultValue, RunSpec},
     time::IntendedTime,
 };
 
 mod dispatch;
+pub mod http;
 pub mod job;
 pub mod simulated;
 
@@ -106,6 +107,11 @@ pub enum Prepared {
         /// Why.
         message: String,
     },
+    /// Nobody knows whether something was created: asked again until there is an answer.
+    NoAnswer {
+        /// Why.
+        message: String,
+    },
 }
 
 /// Answer to the question whether a run would be accepted.
@@ -148,6 +154,11 @@ pub struct Orphan {
     pub class: ActionClass,
     /// What its last version recorded of its attempts; `None` if no version of it was seen.
     pub attempts: Option<Vec<Committed>>,
+    /// The execution service of its runs, if they have one and their end is not recorded.
+    pub http: Option<HttpRun>,
+    /// The run key of its claim or entry, if that was looked at: that attempt may have been prepared
+    /// though none is recorded.
+    pub run_key: Option<String>,
 }
 
 /// Whether the runs of an [`Orphan`] are over.

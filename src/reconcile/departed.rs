@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Deps;
 use crate::{
-    api::ActionClass,
+    api::{ActionClass, HttpRun},
     authority::Permit,
     cluster::ObjectKey,
     providers::{Committed, Orphan, Orphans, ProviderError},
@@ -29,12 +29,24 @@ const MAX_DEPARTED: usize = 4096;
 #[derive(Clone, Debug)]
 struct Departed {
     class: ActionClass,
+    http: Option<HttpRun>,
     attempts: Vec<Committed>,
 }
 
 /// What deleted parents recorded, by uid, until their runs are over. May be forgotten at any time.
 #[derive(Debug, Default)]
 pub struct Departures(Mutex<BTreeMap<String, Departed>>);
+
+/// What a claim or an entry says of a parent's run.
+#[derive(Clone, Copy, Debug)]
+pub struct Promised<'a> {
+    /// Its class.
+    pub class: ActionClass,
+    /// The key of the attempt that may run.
+    pub run_key: &'a str,
+    /// Its execution service, if it has one.
+    pub http: Option<&'a HttpRun>,
+}
 
 /// How it stands with the runs of a parent that is over or gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,12 +59,18 @@ pub enum Followed {
 
 impl Departures {
     /// Remembers the last version of a parent that goes.
-    pub fn remember(&self, uid: &str, class: ActionClass, attempts: Vec<Committed>) {
+    pub fn remember(
+        &self,
+        uid: &str,
+        class: ActionClass,
+        http: Option<HttpRun>,
+        attempts: Vec<Committed>,
+    ) {
         let mut departed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if departed.len() >= MAX_DEPARTED {
             departed.pop_first();
         }
-        departed.insert(uid.to_owned(), Departed { class, attempts });
+        departed.insert(uid.to_owned(), Departed { class, http, attempts });
     }
 
     /// Stops what runs for a parent that is over or gone, until it is proven over.
@@ -77,7 +95,7 @@ impl Departures {
         }
     }
 
-    /// Stops what runs for a parent that is gone, going or over. `class`: what its claim or entry
+    /// Stops what runs for a parent that is gone, going or over. `promised`: what its claim or entry
     /// says, in case no version of it was seen.
     pub async fn stop(
         &self,
@@ -85,13 +103,22 @@ impl Departures {
         permit: &Permit,
         namespace: &str,
         uid: &str,
-        class: Option<ActionClass>,
+        promised: Option<Promised<'_>>,
     ) -> Result<Orphans, ProviderError> {
         let departed = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(uid).cloned();
         let orphan = Orphan {
             namespace: namespace.to_owned(),
             parent_uid: uid.to_owned(),
-            class: departed.as_ref().map(|d| d.class).or(class).unwrap_or(ActionClass::Fenced),
+            class: departed
+                .as_ref()
+                .map(|d| d.class)
+                .or(promised.map(|promised| promised.class))
+                .unwrap_or(ActionClass::Fenced),
+            http: departed
+                .as_ref()
+                .and_then(|d| d.http.clone())
+                .or(promised.and_then(|promised| promised.http.cloned())),
+            run_key: promised.map(|promised| promised.run_key.to_owned()),
             attempts: departed.map(|d| d.attempts),
         };
         let outcome = deps.providers.stop_orphans(permit, &orphan).await;

@@ -9,7 +9,7 @@ pub(crate) mod scene;
 mod watching;
 
 pub use census::{Census, Place, schedule_word};
-pub use departed::{Departures, Followed};
+pub use departed::{Departures, Followed, Promised};
 pub use report::publish;
 pub use watching::{RunCaches, RunListener, Watching, follow, job_of_pod};
 

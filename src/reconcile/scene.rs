@@ -76,7 +76,7 @@ impl Leader {
             reader: clients.reader(),
             writer,
             wall,
-            providers: Providers::new(job, simulated),
+            providers: Providers::new(job, simulated, None),
             may_create: {
                 let trusts = Arc::clone(&trusts_clock);
                 let skew = || "the clocks differ".to_owned();

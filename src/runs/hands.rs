@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt as _};
 
-use super::Work;
+use super::{Withdrawn, Work};
 use crate::{
     api::{ActionClass, Attempt, RunSpec},
     authority::{NotLeading, Permit, Sealed},
@@ -96,6 +96,16 @@ impl Hands<'_> {
             Ok(prepared) => Ok(prepared),
             Err(ProviderError::NotLeading) => Err(NotLeading),
             Err(error) => Ok(Prepared::NotYet { message: error.to_string() }),
+        }
+    }
+
+    /// Takes back what may have been prepared of an attempt of which nothing is committed. An error is
+    /// why that is not certain.
+    pub async fn withdraw(&self, request: &RunRequest) -> Result<Withdrawn, NotLeading> {
+        match self.providers.withdraw(self.permit, request).await {
+            Ok(()) => Ok(Ok(())),
+            Err(ProviderError::NotLeading) => Err(NotLeading),
+            Err(error) => Ok(Err(error.to_string())),
         }
     }
 

@@ -40,6 +40,8 @@ pub use record::{Acceptance, End, Phase, Record, open_attempt};
 
 /// How long preparing is tried while the API server refuses, when there is no deadline.
 const PREPARE_PATIENCE: SignedDuration = SignedDuration::from_mins(10);
+/// Reason of a run whose provider gives no answer.
+const PROVIDER_UNREACHABLE: &str = "ProviderUnreachable";
 /// How long a provider that gives no answer is asked before the attempt is Unresolved.
 pub const UNREACHABLE_PATIENCE: SignedDuration =
     SignedDuration::from_secs(UNREACHABLE_TIME.as_secs().cast_signed());
@@ -65,6 +67,8 @@ pub const MAX_ATTEMPTS: usize = 64;
 pub enum Right {
     /// Not decided in this term: nothing starts, and nothing is said.
     Undecided,
+    /// Not yet, for the reason that is recorded: nothing is said.
+    WaitsAsBefore,
     /// Not yet.
     Waits {
         /// Why, in one word.
@@ -205,6 +209,8 @@ pub struct Snapshot<'a> {
     pub words: Words,
     /// Answer to the last [`Step::Prepare`].
     pub prepared: Option<&'a Prepared>,
+    /// Answer to the last [`Step::Withdraw`].
+    pub withdrawn: Option<&'a Withdrawn>,
     /// Answer to the last [`Step::Ask`].
     pub answer: Option<&'a Result<RunStatus, ProviderError>>,
     /// Since when the provider has not answered, as far as this process knows.
@@ -219,6 +225,9 @@ pub struct Snapshot<'a> {
     pub trust_clock: bool,
 }
 
+/// Whether it is certain that nothing runs of an attempt that was not committed; if not, why.
+pub type Withdrawn = Result<(), String>;
+
 /// One step. `W` is what is written: a [`Change`] of the record, and for the hands a whole status.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step<W> {
@@ -231,6 +240,14 @@ pub enum Step<W> {
         /// Number of the attempt.
         attempt: i32,
         /// What it runs.
+        run: Box<RunSpec>,
+    },
+    /// Ask the provider to take back what may have been prepared for attempt `attempt` of `run`, of
+    /// which nothing is committed.
+    Withdraw {
+        /// Number of the attempt.
+        attempt: i32,
+        /// What it would run.
         run: Box<RunSpec>,
     },
     /// Release the committed attempt.
@@ -308,6 +325,7 @@ impl<W> Decision<W> {
                 form(*what).map_or(Step::Wait, |written| Step::Write(Box::new(written)))
             }
             Step::Prepare { attempt, run } => Step::Prepare { attempt, run },
+            Step::Withdraw { attempt, run } => Step::Withdraw { attempt, run },
             Step::Release { attempt } => Step::Release { attempt },
             Step::Ask { attempt } => Step::Ask { attempt },
             Step::Cancel { attempt, recorded } => Step::Cancel { attempt, recorded },

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    ArtifactRule, Change, Decision, End, MAX_DISRUPTIONS, Note, Phase, Record,
-    UNREACHABLE_PATIENCE, UNRESOLVED_INTERVAL, View, WATCHFUL_INTERVAL, move_to,
+    ArtifactRule, Change, Decision, End, MAX_DISRUPTIONS, Note, PROVIDER_UNREACHABLE, Phase,
+    Record, UNREACHABLE_PATIENCE, UNRESOLVED_INTERVAL, View, WATCHFUL_INTERVAL, move_to,
 };
 use crate::{
     api::{
@@ -228,7 +228,7 @@ impl View<'_> {
         let key = format!("{}/{}", attempt.run_key, since.as_second());
         let waited = self.now.duration_since(since);
         if waited >= UNREACHABLE_PATIENCE && self.phase != Phase::Unresolved {
-            return self.unresolved("ProviderUnreachable", why);
+            return self.unresolved(PROVIDER_UNREACHABLE, why);
         }
         let tries = u32::try_from(waited.as_secs().max(0) / 2).unwrap_or(0) + 1;
         let delay = retry::delay(&retry::PROVIDER, &key, tries);

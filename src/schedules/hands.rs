@@ -15,7 +15,7 @@ use crate::{
     cluster::{ApiError, Cache, Created, Lookup, Object, ObjectKey, WriteError, kind_of},
     identity::occurrence_name,
     providers::{Acceptance, Orphans, ProviderError, RunRequest},
-    reconcile::{Departures, Deps, MAX_ROUNDS, PassError},
+    reconcile::{Departures, Deps, MAX_ROUNDS, PassError, Promised},
     retry,
     runs::Note,
     time::IntendedTime,
@@ -270,9 +270,14 @@ where
             }
         }
         let permit = self.deps.permit()?;
-        let class = Some(claim.action_class);
+        let promised = Promised {
+            class: claim.action_class,
+            run_key: &claim.run_key,
+            http: claim.http.as_ref(),
+        };
+        let (namespace, uid) = (&key.namespace, &claim.uid);
         let stopped =
-            self.departures.stop(self.deps, &permit, &key.namespace, &claim.uid, class).await;
+            self.departures.stop(self.deps, &permit, namespace, uid, Some(promised)).await;
         match stopped {
             Ok(Orphans::Over) => {
                 snapshot.over.insert(claim.uid.clone());

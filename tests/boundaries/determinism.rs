@@ -8,12 +8,13 @@ use super::{
 
 /// Who may spawn: the room itself, the world of a simulation, what serves health, and commands, which
 /// are processes of their own.
-const SPAWNERS: [&str; 5] = [
+const SPAWNERS: [&str; 6] = [
     "src/task.rs",
     "src/sim/",
     "src/telemetry/health/server.rs",
     "src/cli/",
-    "src/authority/watchdog.rs", // a thread, which ends the process
+    "src/fakeprovider/server.rs", // a command too
+    "src/authority/watchdog.rs",  // a thread, which ends the process
 ];
 
 /// Tasks of a replica are spawned by `task::spawn_in` alone, so that a simulation catches them all.

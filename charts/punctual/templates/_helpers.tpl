@@ -79,4 +79,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 - apiGroups: [punctual.dev]
   resources: [maintenanceschedules, reportqueues, reportschedules]
   verbs: [get, list, watch]
+{{- with .Values.httpProvider.credentialsSecrets }}
+# Credentials for execution services (run.http). Only these names, and each Secret says by its annotation
+# punctual.dev/allowed-url which addresses may see it.
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: {{ toJson . }}
+  verbs: [get]
+{{- end }}
 {{- end -}}

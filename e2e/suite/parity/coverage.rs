@@ -139,6 +139,7 @@ impl Lab {
             watch_namespaces: vec![],
             health_address: None,
             allow_simulated: true,
+            allow_local_providers: false,
             max_clock_skew: Duration::from_secs(5),
             epoch_offset: 0,
             orphan_retention: Duration::from_secs(24 * 3600),
@@ -154,6 +155,7 @@ impl Lab {
             wall_clock,
             entropy: Entropy::seeded(name.bytes().map(u64::from).sum()),
             simulated: Some(Arc::new(simulated)),
+            http: None,
             watchdog_exit: None,
         };
         tokio::spawn(async move {

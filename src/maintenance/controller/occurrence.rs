@@ -65,6 +65,7 @@ impl Controller {
             standing,
             schedule_run,
             prepared: None,
+            withdrawn: None,
             answer: None,
             unreachable_since: None,
             cancelled: false,
@@ -188,6 +189,12 @@ impl Controller {
                     hands.prepare(&sealed(permit, &snapshot.occurrence)?, &request).await
                 };
                 snapshot.prepared = Some(answer?);
+            }
+            Step::Withdraw { attempt, run } => {
+                // Decided in an object of this term: the decision seals it first.
+                sealed(permit, &snapshot.occurrence)?;
+                let request = run_request(&snapshot.occurrence, attempt, *run, permit);
+                snapshot.withdrawn = Some(self.hands(permit).withdraw(&request).await?);
             }
             Step::Release { attempt } => self.release(attempt, snapshot, permit).await?,
             Step::Ask { attempt } => self.ask(key, attempt, snapshot, permit).await?,

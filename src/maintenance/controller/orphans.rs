@@ -57,7 +57,9 @@ pub(super) fn remember(departures: &Departures, occurrence: &MaintenanceOccurren
     let status = occurrence.status.as_ref();
     let run = status.and_then(|s| s.run.as_ref()).or(occurrence.spec.run.as_ref());
     let class = run.map_or(ActionClass::Fenced, RunSpec::maintenance_class);
-    departures.remember(uid, class, all_committed(occurrence));
+    // A run whose end is recorded is over: its service is not asked again when the record goes.
+    let http = run.and_then(|run| run.http.clone()).filter(|_| !is_terminal(occurrence));
+    departures.remember(uid, class, http, all_committed(occurrence));
 }
 
 /// The schedule's name in an occurrence's name.

@@ -10,7 +10,7 @@ use crate::{
     api::{Fence, MaintenanceOccurrence, MaintenanceOccurrenceStatus, RunSpec},
     identity::WorkId,
     providers::{Prepared, ProviderError, RunStatus},
-    runs,
+    runs::{self, Withdrawn},
 };
 
 pub use crate::runs::{MAX_ATTEMPTS, UNREACHABLE_PATIENCE, UNREACHABLE_TIME, is_about_ignored};
@@ -67,6 +67,8 @@ pub struct Snapshot {
     pub schedule_run: Option<RunSpec>,
     /// Answer to the last [`Step::Prepare`].
     pub prepared: Option<Prepared>,
+    /// Answer to the last [`Step::Withdraw`].
+    pub withdrawn: Option<Withdrawn>,
     /// Answer to the last [`Step::Ask`].
     pub answer: Option<Result<RunStatus, ProviderError>>,
     /// Since when the provider has not answered, as far as this process knows.
@@ -112,3 +114,5 @@ mod tests;
 mod tests_ends;
 #[cfg(test)]
 mod tests_person;
+#[cfg(test)]
+mod tests_withdraw;

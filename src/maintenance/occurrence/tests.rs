@@ -49,6 +49,7 @@ impl Driver {
                 },
                 schedule_run: None,
                 prepared: None,
+                withdrawn: None,
                 answer: None,
                 unreachable_since: None,
                 cancelled: false,

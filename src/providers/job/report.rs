@@ -54,6 +54,11 @@ impl Report {
         let Ok(Value::Object(content)) = serde_json::from_str(text) else {
             return Self::gone();
         };
+        Self::of(&content)
+    }
+
+    /// Reads the JSON object of the contract.
+    pub fn of(content: &serde_json::Map<String, Value>) -> Self {
         let (result, unreadable) = match content.get("result") {
             None | Some(Value::Null) => (None, false),
             Some(Value::Object(entries)) => (Some(bounded(entries)), false),

@@ -188,6 +188,8 @@ fn orphans_are_ended() {
         parent_uid: "parent-1".into(),
         class: ActionClass::Fenced,
         attempts,
+        http: None,
+        run_key: None,
     };
     let running = scene.run("{}");
     let unknown = Committed { handle: Some("simulated/p0/x".into()), ..Committed::default() };

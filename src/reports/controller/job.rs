@@ -76,6 +76,7 @@ impl Controller {
             place: observed.place,
             late: Vec::new(),
             prepared: None,
+            withdrawn: None,
             answer: None,
             unreachable_since: None,
             cancelled: false,
@@ -304,6 +305,12 @@ impl Controller {
                 let Some(queue) = queue else { return Err(NotLeading.into()) };
                 let answer = self.hands(permit).prepare(queue, &request).await?;
                 snapshot.prepared = Some(answer);
+            }
+            Step::Withdraw { attempt, run } => {
+                // Decided in an object of this term: the decision seals it first.
+                sealed(permit, &snapshot.job)?;
+                let request = run_request(snapshot, attempt, *run, permit);
+                snapshot.withdrawn = Some(self.hands(permit).withdraw(&request).await?);
             }
             Step::Release { attempt } => self.release(attempt, snapshot, permit).await?,
             Step::Ask { attempt } => self.ask(key, attempt, snapshot, permit).await?,

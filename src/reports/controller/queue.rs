@@ -10,7 +10,7 @@ use crate::{
     authority::{Fenced as _, Permit},
     cluster::{Lookup, ObjectKey},
     providers::Orphans,
-    reconcile::{MAX_ROUNDS, PassError},
+    reconcile::{MAX_ROUNDS, PassError, Promised},
     reports::{
         admission::RunRef,
         drain,
@@ -181,9 +181,14 @@ impl Controller {
                 return Ok(false);
             }
         }
-        let class = Some(entry.action_class);
+        let promised = Promised {
+            class: entry.action_class,
+            run_key: &entry.run_key,
+            http: entry.http.as_ref(),
+        };
+        let (namespace, uid) = (&key.namespace, &entry.uid);
         let stopped =
-            self.departures.stop(&self.deps, permit, &key.namespace, &entry.uid, class).await;
+            self.departures.stop(&self.deps, permit, namespace, uid, Some(promised)).await;
         match stopped {
             Ok(Orphans::Over) => {
                 self.account_for(key, &entry.uid);

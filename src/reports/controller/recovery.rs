@@ -125,7 +125,11 @@ impl Controller {
 /// Remembers the last version of a report that goes.
 pub(super) fn remember(departures: &Departures, report: &ReportJob) {
     let Some(uid) = report.metadata.uid.as_deref() else { return };
-    departures.remember(uid, class(report), hands::committed(attempts(report)));
+    let status = report.status.as_ref();
+    let run = status.and_then(|s| s.run.as_ref()).or(report.spec.run.as_ref());
+    // A run whose end is recorded is over: its service is not asked again when the record goes.
+    let http = run.and_then(|run| run.http.clone()).filter(|_| !is_terminal(report));
+    departures.remember(uid, class(report), http, hands::committed(attempts(report)));
 }
 
 /// The key under which the runs of a deleted report are stopped.

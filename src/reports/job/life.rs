@@ -211,6 +211,7 @@ pub(super) fn snapshot<'a>(
         refused_since: runs::conditions::refused_since(&status.conditions),
         words: WORDS,
         prepared: of.prepared.as_ref(),
+        withdrawn: of.withdrawn.as_ref(),
         answer: of.answer.as_ref(),
         unreachable_since: of.unreachable_since,
         cancelled: of.cancelled,
@@ -223,8 +224,9 @@ pub(super) fn snapshot<'a>(
 /// The right to start: an entry of the ledger for the very attempt.
 fn right(of: &Snapshot, record: &Record, now: Timestamp) -> Right {
     match &of.standing {
+        Standing::Undecided => Right::Undecided,
         // An accepted job has a promise: no later word of the queue takes it back.
-        Standing::Undecided | Standing::Rejected { .. } => Right::Undecided,
+        Standing::Rejected { .. } => Right::WaitsAsBefore,
         Standing::QueueNotFound => Right::Waits {
             reason: "QueueNotFound",
             message: format!(
@@ -238,7 +240,7 @@ fn right(of: &Snapshot, record: &Record, now: Timestamp) -> Right {
             let retries_later = record.next_attempt_time.is_some_and(|at| at.0 > now);
             // What is said of a retry stays until there is something else to say.
             if failed_before && (retries_later || *reason == WAITING) {
-                return Right::Undecided;
+                return Right::WaitsAsBefore;
             }
             Right::Waits { reason, message: message.clone(), again: None }
         }
@@ -249,7 +251,7 @@ fn right(of: &Snapshot, record: &Record, now: Timestamp) -> Right {
                 None => *attempt > newest, // an older one is over, and waits to be settled
             };
             if !fits {
-                return Right::Undecided;
+                return Right::WaitsAsBefore;
             }
             Right::Start(Start {
                 not_before: Timestamp::MIN,

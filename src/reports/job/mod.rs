@@ -20,7 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{
     api::{Fence, ReportJob, ReportJobStatus, ReportState, RunSpec, Time},
     providers::{Prepared, ProviderError, RunStatus},
-    runs::{self, Acceptance, Change, Note, Phase, Record},
+    runs::{self, Acceptance, Change, Note, Phase, Record, Withdrawn},
 };
 
 mod late;
@@ -108,6 +108,8 @@ pub struct Snapshot {
     pub late: Vec<Late>,
     /// Answer to the last [`Step::Prepare`].
     pub prepared: Option<Prepared>,
+    /// Answer to the last [`Step::Withdraw`].
+    pub withdrawn: Option<Withdrawn>,
     /// Answer to the last [`Step::Ask`].
     pub answer: Option<Result<RunStatus, ProviderError>>,
     /// Since when the provider has not answered, as far as this process knows.

@@ -53,6 +53,7 @@ impl Driver {
                 place: None,
                 late: Vec::new(),
                 prepared: None,
+                withdrawn: None,
                 answer: None,
                 unreachable_since: None,
                 cancelled: false,

@@ -85,6 +85,7 @@ impl Fleet {
             watch_namespaces: Vec::new(),
             health_address: None,
             allow_simulated: true,
+            allow_local_providers: false,
             max_clock_skew: MAX_CLOCK_SKEW,
             epoch_offset: 0,
             orphan_retention: ORPHAN_RETENTION,
@@ -103,6 +104,7 @@ impl Fleet {
             health: Health::new(lease_clock.clone(), Arc::new(Metrics::new())),
             lease_clock,
             simulated: Some(Arc::new(self.provider.clone())),
+            http: None,
             // A thread has no place in virtual time. The elector notices by itself.
             watchdog_exit: None,
         }

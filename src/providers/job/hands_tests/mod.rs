@@ -105,8 +105,14 @@ impl Scene {
     }
 
     async fn stop_orphans(&self, class: ActionClass, attempts: Option<Vec<Committed>>) -> Orphans {
-        let orphan =
-            Orphan { namespace: "docs".into(), parent_uid: "parent-1".into(), class, attempts };
+        let orphan = Orphan {
+            namespace: "docs".into(),
+            parent_uid: "parent-1".into(),
+            class,
+            attempts,
+            http: None,
+            run_key: None,
+        };
         self.provider.stop_orphans(&self.permit(), &orphan).await.unwrap()
     }
 
