@@ -179,7 +179,9 @@ impl Providers {
         let is_simulated =
             |known: &Committed| known.handle.as_deref().is_some_and(simulated::is_simulated);
         let some_simulated = orphan.attempts.iter().flatten().any(is_simulated);
-        if some_simulated {
+        let perhaps =
+            orphan.attempts.is_none() && orphan.http.is_none() && self.simulated.is_some();
+        if some_simulated || perhaps {
             leading(permit)?;
             let Some(service) = self.simulated.as_deref() else {
                 return Ok(Orphans::NotYet { message: SIMULATED_REFUSED.to_owned() });
@@ -387,6 +389,30 @@ mod tests {
         let held = stop(vec![committed(&handle)]).await;
         assert!(matches!(held, Orphans::NotYet { .. }), "an uncommitted Job is removed: {held:?}");
         assert_eq!(stop(vec![committed(&handle)]).await, Orphans::Over);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_simulated_run_of_which_only_the_key_is_known_is_ended_too() {
+        let scene = scene(true);
+        let (request, parent) = (request("{simulated: {outcome: Hang}}"), scene.parent());
+        let Ok(Prepared::Ready { handle }) = scene.providers.prepare(&parent, &request).await
+        else {
+            panic!("not ready")
+        };
+        scene.providers.release(&parent, &request, &handle).await.unwrap();
+        let orphan = Orphan {
+            namespace: "docs".into(),
+            parent_uid: "parent-1".into(),
+            class: ActionClass::Idempotent,
+            attempts: None,
+            http: None,
+            run_key: Some(request.run_key.clone()),
+        };
+        let permit = scene.gate.permit().unwrap();
+        let stopped = scene.providers.stop_orphans(&permit, &orphan).await.unwrap();
+        assert!(matches!(stopped, Orphans::NotYet { .. }), "it still acts: {stopped:?}");
+        let told = scene.providers.status(&request, &committed(&handle)).await.unwrap();
+        assert_eq!(told, RunStatus::Stopping);
     }
 
     #[tokio::test(start_paused = true)]

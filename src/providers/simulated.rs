@@ -33,6 +33,8 @@ pub trait SimulatedService: Send + Sync {
     /// Holds a run under its run key, or finds the one that is held or ran already. The handle it
     /// gives must begin with [`handle_prefix`].
     fn prepare(&self, request: &RunRequest) -> Result<Prepared, ProviderError>;
+    /// The handle of the run that is held or ran under this run key; `None` if the service knows none.
+    fn find(&self, run_key: &str) -> Result<Option<String>, ProviderError>;
     /// Lets a held run start; does nothing to one that started.
     fn release(&self, handle: &str) -> Result<(), ProviderError>;
     /// How the run stands; `None` if this service does not know it.
@@ -100,8 +102,15 @@ pub fn stop_orphans(
     service: &dyn SimulatedService,
     orphan: &Orphan,
 ) -> Result<Orphans, ProviderError> {
-    let recorded = orphan.attempts.iter().flatten();
-    for known in recorded.filter(|known| known.handle.as_deref().is_some_and(is_simulated)) {
+    let mut recorded = orphan.attempts.clone().unwrap_or_default();
+    if let (None, Some(run_key)) = (&orphan.attempts, &orphan.run_key)
+        && let Some(handle) = service.find(run_key)?
+    {
+        // Nobody who leads has seen its record; its claim or entry names the key.
+        recorded.push(Committed { handle: Some(handle), ..Committed::default() });
+    }
+    let is_ours = |known: &&Committed| known.handle.as_deref().is_some_and(is_simulated);
+    for known in recorded.iter().filter(is_ours) {
         let stop_requested = known.stop_requested.or(Some(Timestamp::UNIX_EPOCH));
         let committed = Committed { stop_requested, ..known.clone() };
         cancel(service, &committed, true)?;
@@ -243,6 +252,11 @@ impl SimulatedService for InProcess {
             run.spec = spec;
         }
         Ok(Prepared::Ready { handle })
+    }
+
+    fn find(&self, run_key: &str) -> Result<Option<String>, ProviderError> {
+        let handle = self.handle(run_key);
+        Ok(self.lock().contains_key(&handle).then_some(handle))
     }
 
     fn release(&self, handle: &str) -> Result<(), ProviderError> {

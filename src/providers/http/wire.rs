@@ -43,7 +43,7 @@ pub(super) struct NewRun<'a> {
 impl<'a> NewRun<'a> {
     /// What a service is told of a run.
     pub(super) fn of(request: &'a RunRequest) -> Self {
-        let parameters = request.run.parameters.iter().flatten();
+        let parameters = request.run.parameters.iter().flat_map(|all| all.iter());
         let parameters = parameters.map(|(key, value)| (key.clone(), value.clone().into()));
         Self {
             request_id: &request.request_id,

@@ -126,7 +126,7 @@ impl Controller {
 pub(super) fn remember(departures: &Departures, report: &ReportJob) {
     let Some(uid) = report.metadata.uid.as_deref() else { return };
     let status = report.status.as_ref();
-    let run = status.and_then(|s| s.run.as_ref()).or(report.spec.run.as_ref());
+    let run = status.and_then(|s| s.run.as_ref()).or(report.spec.run.as_deref());
     // A run whose end is recorded is over: its service is not asked again when the record goes.
     let http = run.and_then(|run| run.http.clone()).filter(|_| !is_terminal(report));
     departures.remember(uid, class(report), http, hands::committed(attempts(report)));

@@ -37,6 +37,11 @@ impl SimulatedService for Scripted {
         Ok(Prepared::Ready { handle: handle(&request.run_key) })
     }
 
+    fn find(&self, run_key: &str) -> Result<Option<String>, ProviderError> {
+        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Some(handle(run_key)).filter(|handle| answers.contains_key(handle)))
+    }
+
     fn release(&self, _: &str) -> Result<(), ProviderError> {
         Ok(())
     }

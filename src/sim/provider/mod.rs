@@ -437,6 +437,13 @@ impl SimulatedService for Provider {
         Self::answer(state, Prepared::Ready { handle })
     }
 
+    fn find(&self, run_key: &str) -> Result<Option<String>, ProviderError> {
+        let state = self.called()?;
+        let run = state.by_key.get(run_key).and_then(|(index, _)| state.runs.get(*index));
+        let handle = run.filter(|run| !run.record.lost).map(|run| run.record.handle.clone());
+        Self::answer(state, handle)
+    }
+
     fn release(&self, handle: &str) -> Result<(), ProviderError> {
         let now = self.time.elapsed();
         let mut state = self.called()?;
