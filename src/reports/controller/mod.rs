@@ -121,6 +121,9 @@ struct Term {
     /// Uids of entries that were there when this leader first saw the queue, and that are not
     /// accounted for.
     unaccounted: BTreeSet<String>,
+    /// Names of jobs that are answered and look again once the queue's pass is recorded: it may take
+    /// several tries.
+    answered: BTreeSet<String>,
     /// When it last wrote counts and estimates.
     shown: Option<Timestamp>,
     /// When it last wrote the ledger.

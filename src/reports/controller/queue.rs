@@ -1,10 +1,10 @@
 //! One pass over a queue.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, mem, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Controller, Key, Term};
+use super::{Controller, Key, State, Term};
 use crate::{
     api::{LedgerEntry, ReportJob, ReportQueue},
     authority::{Fenced as _, Permit},
@@ -55,12 +55,13 @@ impl Controller {
         for _ in 0..MAX_ROUNDS {
             // Decide.
             let now = self.deps.wall.now();
-            let answered;
             let plan = {
                 let mut state = self.state.lock();
-                let book = state.books.entry(key.clone()).or_default();
+                let State { books, terms, .. } = &mut *state;
+                let book = books.entry(key.clone()).or_default();
                 book.advance(now);
-                answered = queue::answer(&snapshot, book, now);
+                let answered = queue::answer(&snapshot, book, now);
+                terms.entry(key.clone()).or_default().answered.extend(answered);
                 queue::decide(&snapshot, book, now, |name, uid, attempt| {
                     self.describe(key, name, uid, attempt, &snapshot.queue)
                 })
@@ -71,13 +72,21 @@ impl Controller {
             }
             let wake_at = plan.wake_at;
             self.record(key, plan, &snapshot, &permit).await?;
-            for name in answered {
-                self.queue.add(Key::Job(ObjectKey::new(&key.namespace, name)));
-            }
+            self.look_at_answered(key);
             let expect_at = self.expect_again(key);
             return Ok(wake_at.into_iter().chain(expect_at).min());
         }
         Err(PassError::Restless)
+    }
+
+    /// Jobs that were answered say so now.
+    fn look_at_answered(&self, key: &ObjectKey) {
+        let mut state = self.state.lock();
+        let answered = state.terms.get_mut(key).map(|term| mem::take(&mut term.answered));
+        drop(state);
+        for name in answered.unwrap_or_default() {
+            self.queue.add(Key::Job(ObjectKey::new(&key.namespace, name)));
+        }
     }
 
     fn observe_queue(&self, key: &ObjectKey, found: &ReportQueue, permit: &Permit) -> Snapshot {

@@ -82,7 +82,10 @@ impl End<'_> {
     }
 
     fn is_accounted(&self, past: &Past, schedule: &Value, instant: Timestamp) -> bool {
-        if past.suspended.is_some_and(|since| since <= instant)
+        // A suspension is dated by the clock of the leader that saw it, which may have been slow.
+        let dated = facts::time(schedule, "/status/suspendedTime");
+        let since = past.suspended.map(|since| dated.map_or(since, |dated| since.min(dated)));
+        if since.is_some_and(|since| since <= instant)
             || past.skipped.iter().any(|(from, to)| *from <= instant && instant <= *to)
         {
             return true;
@@ -181,7 +184,9 @@ impl End<'_> {
     /// about what they did; of a pod that vanished with its node, or before anybody recorded it,
     /// nobody can say that it is over; and none that is gone or reports no JSON tells what it delivered.
     fn is_for_a_person(&self, of: &Value, attempt: &Value, run: &Run) -> bool {
-        let unrecorded = facts::text(attempt, "/pod/uid").is_empty();
+        let (pod, node) = (facts::text(attempt, "/pod/uid"), facts::text(attempt, "/pod/nodeUID"));
+        // Of a Node that was replaced a moment before, the former uid may have been recorded.
+        let unrecorded = pod.is_empty() || !run.was_on(pod, node);
         let undelivered = facts::text(of, "/spec/artifact") == "Required"
             && facts::text(of, "/status/reason") == "ResultLost";
         run.was_doubled()

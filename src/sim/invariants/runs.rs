@@ -69,6 +69,11 @@ impl Run {
         nodes.any(|node| !stands(node))
     }
 
+    /// Whether this pod was on the Node with this uid, as far as anybody knows.
+    pub(super) fn was_on(&self, pod: &str, node_uid: &str) -> bool {
+        node_uid.is_empty() || self.nodes.get(pod).is_none_or(|(_, uid)| uid == node_uid)
+    }
+
     /// Whether nothing can be read of what it delivered.
     pub(super) fn has_lost_its_report(&self) -> bool {
         self.garbled || self.has_lost_its_pods()

@@ -1,6 +1,9 @@
 //! What jobs that wait say of it.
 
+use http::Method;
+
 use super::*;
+use crate::cluster::fake::Fault;
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_without_budget_says_so_as_soon_as_its_time_has_come() {
@@ -25,4 +28,27 @@ async fn a_retry_without_budget_says_so_as_soon_as_its_time_has_come() {
     assert_eq!(scene.pass_job("again").await["reason"], "RetryScheduled", "its time comes later");
     scene.later(30);
     assert_eq!(scene.pass_job("again").await["reason"], "RetryBudgetExhausted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answered_job_is_looked_at_again_although_the_first_write_of_its_queue_failed() {
+    let scene = Scene::new();
+    scene.put_job("new", &json!(null));
+    scene.put_queue(&json!({"fence": {"epoch": 49, "nonce": "theirs"}}));
+    scene.fake.fault(Method::PUT, "/reportqueues/q/status", Fault::Refuse(409, "Conflict"));
+    let queue = ObjectKey::new("docs", "q");
+    let failed = Box::pin(scene.controller.pass_queue(&queue)).await;
+    assert!(failed.is_err(), "{failed:?}");
+    while !scene.controller.queue.is_empty() {
+        let key = scene.controller.queue.next().await.unwrap();
+        scene.controller.queue.done(&key);
+    }
+    scene.pass_queue().await;
+    let mut woken = Vec::new();
+    while !scene.controller.queue.is_empty() {
+        let key = scene.controller.queue.next().await.unwrap();
+        scene.controller.queue.done(&key);
+        woken.push(key);
+    }
+    assert!(woken.contains(&Key::Job(ObjectKey::new("docs", "new"))), "{woken:?}");
 }
