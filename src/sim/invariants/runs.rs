@@ -235,10 +235,12 @@ impl Runs {
     fn pod(&mut self, case: &Case) {
         let Some(pod) = case.after().or_else(|| case.before()) else { return };
         let owners = facts::list(pod, "/metadata/ownerReferences");
-        let Some(job) = owners.iter().find(|owner| facts::text(owner, "/kind") == "Job") else {
-            return;
+        let run = match owners.iter().find(|owner| facts::text(owner, "/kind") == "Job") {
+            Some(job) => self.by_handle.get_mut(facts::uid_of_owner(job)),
+            // A pod that was orphaned is still the pod of its run.
+            None => self.by_handle.values_mut().find(|run| run.had.contains(facts::uid(pod))),
         };
-        let Some(run) = self.by_handle.get_mut(facts::uid_of_owner(job)) else { return };
+        let Some(run) = run else { return };
         run.had.insert(facts::uid(pod).to_owned());
         let node = facts::text(pod, "/spec/nodeName");
         if !node.is_empty() {
