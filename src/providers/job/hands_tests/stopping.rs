@@ -206,3 +206,27 @@ async fn what_still_acts_for_a_parent_is_known_without_asking() {
     }
     assert!(scene.fake.log().is_empty(), "nobody was asked");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_cannot_be_read_keeps_its_orphans_from_being_over() {
+    let scene = scene();
+    let odd = json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": "odd", "labels": {"punctual.dev/parent-uid": "parent-1"}},
+        "spec": "no object",
+    });
+    scene.fake.put("/apis/batch/v1/namespaces/docs/jobs", odd);
+    let orphan = Orphan {
+        namespace: "docs".into(),
+        parent_uid: "parent-1".into(),
+        class: ActionClass::ReadOnly,
+        attempts: Some(vec![]),
+        http: None,
+        run_key: None,
+    };
+    let stopped = scene.provider.stop_orphans(&scene.permit(), &orphan).await;
+    assert!(
+        matches!(&stopped, Err(ProviderError::Unreachable(why)) if why.contains("docs/odd")),
+        "{stopped:?}"
+    );
+}
