@@ -11,7 +11,7 @@ use self::{
 };
 use super::{CliError, DONE, NO, input, next::parse_policy, output, target::Output};
 use crate::{
-    time::{DstPolicy, WallClock, manifest::parse_time},
+    time::{DstPolicy, IntendedTime, WallClock, manifest::parse_time},
     yaml,
 };
 
@@ -79,7 +79,8 @@ pub fn run(args: &Args) -> Result<u8, CliError> {
         output::write(&texts.join("---\n"))?;
         return Ok(DONE);
     }
-    let from = args.from.unwrap_or_else(|| WallClock::system().now());
+    let this_minute = || IntendedTime::floor(WallClock::system().now()).timestamp();
+    let from = args.from.unwrap_or_else(this_minute);
     let to = from
         .to_zoned(TimeZone::UTC)
         .checked_add(1.year())
