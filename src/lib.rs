@@ -45,6 +45,7 @@ pub mod authority;
 pub mod cli;
 pub mod cluster;
 pub mod fakeprovider;
+pub mod glob;
 pub mod identity;
 pub mod maintenance;
 pub mod operator;

@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use super::{
     book::{Answer, Ask, Book, Habits, NewRun, Record, problem},
-    faults::{Fault, Faults, Kind, Operation, fits},
+    faults::{Fault, Faults, Kind, Operation},
     journal::{Journal, JournalError},
 };
-use crate::time::WallClock;
+use crate::{glob::glob, time::WallClock};
 
 /// Longest body that is read, in bytes: a run with its parameters has less than 16 kB.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
@@ -232,7 +232,7 @@ impl Service {
     /// The network delivers the PUTs that it held up and whose key fits.
     fn deliver(&self, state: &mut State, pattern: &str) {
         let (due, rest): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut state.late).into_iter().partition(|late| fits(pattern, &late.key));
+            std::mem::take(&mut state.late).into_iter().partition(|late| glob(pattern, &late.key));
         state.late = rest;
         for late in due {
             let ask = Ask::Put(late.run);
@@ -266,7 +266,7 @@ impl Service {
             (&Method::POST, ["forget"]) => match serde_json::from_slice::<Forget>(&request.body) {
                 Err(_) => bad("it is like {\"match\": \"abc-*\"}"),
                 Ok(forget) => {
-                    let known = state.book.keys().filter(|key| fits(&forget.pattern, key));
+                    let known = state.book.keys().filter(|key| glob(&forget.pattern, key));
                     let records: Vec<Record> =
                         known.map(|key| Record::Forgotten { key: key.clone() }).collect();
                     match self.record(&mut state, &records) {

@@ -8,7 +8,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use rules::{Rule, glob};
+pub use rules::Rule;
 
 use std::{
     collections::BTreeMap,
