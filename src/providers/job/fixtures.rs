@@ -8,10 +8,13 @@ use serde_json::{Value, json};
 use super::digest::{JobDigest, PodDigest};
 use crate::{
     api::{ActionClass, JobRun, RunSpec},
-    providers::{Parent, RunRequest},
+    providers::{Committed, Parent, RunRequest, RunStatus},
     time::IntendedTime,
     yaml,
 };
+
+/// When runs start.
+pub(crate) const START: &str = "2026-11-29T02:00:00Z";
 
 /// `over` laid over `base`, object by object; null removes.
 pub(crate) fn merged(mut base: Value, over: Value) -> Value {
@@ -94,5 +97,32 @@ pub(crate) fn request(template: &str) -> RunRequest {
             job: Some(JobRun { template: yaml::from_str(template).unwrap() }),
             ..RunSpec::default()
         },
+    }
+}
+
+/// The same run, pretended.
+pub(crate) fn simulated_request(spec: &str) -> RunRequest {
+    let simulated = Some(yaml::from_str(spec).unwrap());
+    let run = RunSpec { simulated, ..RunSpec::default() };
+    RunRequest { run, ..request("{}") }
+}
+
+/// The committed attempt once its stop is requested.
+pub(crate) fn stopping(committed: &Committed) -> Committed {
+    Committed { stop_requested: Some(START.parse().unwrap()), ..committed.clone() }
+}
+
+/// What a status says, in one word.
+pub(crate) fn word(status: &RunStatus) -> &'static str {
+    match status {
+        RunStatus::Held => "Held",
+        RunStatus::Released { .. } => "Released",
+        RunStatus::Running { .. } => "Running",
+        RunStatus::Succeeded { .. } => "Succeeded",
+        RunStatus::Failed { .. } => "Failed",
+        RunStatus::Absent => "Absent",
+        RunStatus::Stopping => "Stopping",
+        RunStatus::Unknown { .. } => "Unknown",
+        RunStatus::StoppedByOthers { .. } => "StoppedByOthers",
     }
 }

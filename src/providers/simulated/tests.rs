@@ -2,9 +2,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::{
-    api::{ResultValue, RunSpec},
-    providers::job::fixtures,
-    yaml,
+    api::ResultValue,
+    providers::job::fixtures::{START, simulated_request, stopping, word},
 };
 
 struct Scene {
@@ -16,8 +15,6 @@ fn at(seconds: u64) -> LeaseInstant {
     LeaseInstant::from_nanos(0).after(Duration::from_secs(seconds))
 }
 
-const START: &str = "2026-11-29T02:00:00Z";
-
 impl Scene {
     fn new() -> Self {
         let clock = LeaseClock::driven(at(0));
@@ -27,7 +24,8 @@ impl Scene {
 
     /// Prepares and releases a run; gives its record.
     fn run(&self, spec: &str) -> Committed {
-        let Prepared::Ready { handle } = self.service.prepare(&request(spec)).unwrap() else {
+        let Prepared::Ready { handle } = self.service.prepare(&simulated_request(spec)).unwrap()
+        else {
             panic!("not ready")
         };
         self.service.release(&handle).unwrap();
@@ -39,35 +37,12 @@ impl Scene {
     }
 }
 
-fn request(spec: &str) -> RunRequest {
-    let simulated = Some(yaml::from_str(spec).unwrap());
-    let run = RunSpec { simulated, ..RunSpec::default() };
-    RunRequest { run, ..fixtures::request("{}") }
-}
-
-fn stopped(committed: &Committed) -> Committed {
-    Committed { stop_requested: Some(START.parse().unwrap()), ..committed.clone() }
-}
-
-fn kind(status: &RunStatus) -> &'static str {
-    match status {
-        RunStatus::Held => "Held",
-        RunStatus::Released { .. } => "Released",
-        RunStatus::Running { .. } => "Running",
-        RunStatus::Succeeded { .. } => "Succeeded",
-        RunStatus::Failed { .. } => "Failed",
-        RunStatus::Absent => "Absent",
-        RunStatus::Stopping => "Stopping",
-        RunStatus::Unknown { .. } => "Unknown",
-        RunStatus::StoppedByOthers { .. } => "StoppedByOthers",
-    }
-}
-
 #[test]
 fn a_run_is_held_until_released_and_takes_its_time() {
     let scene = Scene::new();
     let spec = "{durationSeconds: 30, result: {rows: 3}}";
-    let Prepared::Ready { handle } = scene.service.prepare(&request(spec)).unwrap() else {
+    let Prepared::Ready { handle } = scene.service.prepare(&simulated_request(spec)).unwrap()
+    else {
         panic!("not ready")
     };
     assert!(is_simulated(&handle) && handle.len() <= 128);
@@ -107,9 +82,9 @@ fn every_outcome_is_told_and_cancelled_as_the_contract_says() {
         let scene = Scene::new();
         let committed = scene.run(spec);
         scene.clock.set(at(after));
-        assert_eq!(kind(&scene.status(&committed)), expected, "{description}");
-        cancel(&scene.service, &stopped(&committed), false).unwrap();
-        assert_eq!(kind(&scene.status(&committed)), cancelled, "{description}, cancelled");
+        assert_eq!(word(&scene.status(&committed)), expected, "{description}");
+        cancel(&scene.service, &stopping(&committed), false).unwrap();
+        assert_eq!(word(&scene.status(&committed)), cancelled, "{description}, cancelled");
     }
 }
 
@@ -135,15 +110,15 @@ fn reasons_say_what_a_retry_may_expect() {
 #[test]
 fn one_key_is_one_run() {
     let scene = Scene::new();
-    let first = scene.service.prepare(&request("{durationSeconds: 5}")).unwrap();
-    let again = scene.service.prepare(&request("{durationSeconds: 7}")).unwrap();
+    let first = scene.service.prepare(&simulated_request("{durationSeconds: 5}")).unwrap();
+    let again = scene.service.prepare(&simulated_request("{durationSeconds: 7}")).unwrap();
     assert_eq!(first, again, "held: the newest content under the same handle");
     let committed = scene.run("{durationSeconds: 7}");
     scene.clock.set(at(6));
-    assert_eq!(kind(&scene.status(&committed)), "Running");
-    let adopted = scene.service.prepare(&request("{durationSeconds: 1}")).unwrap();
+    assert_eq!(word(&scene.status(&committed)), "Running");
+    let adopted = scene.service.prepare(&simulated_request("{durationSeconds: 1}")).unwrap();
     assert_eq!(adopted, first, "started: found, not started again");
-    assert_eq!(kind(&scene.status(&committed)), "Running");
+    assert_eq!(word(&scene.status(&committed)), "Running");
 }
 
 #[test]
@@ -152,8 +127,8 @@ fn a_cancelled_run_is_never_released_and_a_cancel_waits_for_its_record() {
     let committed = scene.run("{}");
     let early = cancel(&scene.service, &committed, false);
     assert!(matches!(early, Err(ProviderError::Conflict(_))), "{early:?}");
-    assert_eq!(kind(&scene.status(&committed)), "Running");
-    cancel(&scene.service, &stopped(&committed), false).unwrap();
+    assert_eq!(word(&scene.status(&committed)), "Running");
+    cancel(&scene.service, &stopping(&committed), false).unwrap();
     let released = scene.service.release(committed.handle.as_deref().unwrap());
     assert!(matches!(released, Err(ProviderError::Conflict(_))), "{released:?}");
     assert_eq!(scene.status(&committed), RunStatus::Absent);
@@ -164,14 +139,14 @@ fn a_run_of_another_process_is_unknown() {
     let committed = Scene::new().run("{}");
     let scene = Scene::new();
     let other = InProcess::new("p2", scene.clock.clone(), WallClock::system());
-    let ask = |class, committed: &Committed| kind(&status(&other, class, committed).unwrap());
+    let ask = |class, committed: &Committed| word(&status(&other, class, committed).unwrap());
     for (description, class, committed, expected) in [
         ("nothing committed", ActionClass::Fenced, Committed::default(), "Absent"),
         ("Fenced", ActionClass::Fenced, committed.clone(), "Unknown"),
-        ("Fenced, stop requested", ActionClass::Fenced, stopped(&committed), "Unknown"),
+        ("Fenced, stop requested", ActionClass::Fenced, stopping(&committed), "Unknown"),
         ("ReadOnly", ActionClass::ReadOnly, committed.clone(), "Unknown"),
-        ("ReadOnly, stop requested", ActionClass::ReadOnly, stopped(&committed), "Absent"),
-        ("Idempotent, stop requested", ActionClass::Idempotent, stopped(&committed), "Absent"),
+        ("ReadOnly, stop requested", ActionClass::ReadOnly, stopping(&committed), "Absent"),
+        ("Idempotent, stop requested", ActionClass::Idempotent, stopping(&committed), "Absent"),
     ] {
         assert_eq!(ask(class, &committed), expected, "{description}");
     }
@@ -205,7 +180,7 @@ fn orphans_are_ended() {
 #[test]
 fn runs_that_are_over_make_room() {
     let scene = Scene::new();
-    let with_key = |n: usize| RunRequest { run_key: format!("k{n}"), ..request("{}") };
+    let with_key = |n: usize| RunRequest { run_key: format!("k{n}"), ..simulated_request("{}") };
     for n in 0..MAX_RUNS {
         scene.service.prepare(&with_key(n)).unwrap();
     }

@@ -1,7 +1,7 @@
 use tokio::time::sleep;
 
 use super::*;
-use crate::{api::RunSpec, providers::job::fixtures, yaml};
+use crate::providers::job::fixtures::{simulated_request, word};
 
 fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -11,14 +11,8 @@ fn provider() -> Provider {
     Provider::new(Time::starting("2026-11-29T02:00:00Z".parse().unwrap()))
 }
 
-fn request(spec: &str) -> RunRequest {
-    let simulated = Some(yaml::from_str(spec).unwrap());
-    let run = RunSpec { simulated, ..RunSpec::default() };
-    RunRequest { run, ..fixtures::request("{}") }
-}
-
 fn prepare(provider: &Provider, spec: &str) -> String {
-    match provider.prepare(&request(spec)).unwrap() {
+    match provider.prepare(&simulated_request(spec)).unwrap() {
         Prepared::Ready { handle } => handle,
         other => panic!("{other:?}"),
     }
@@ -30,22 +24,13 @@ fn start(provider: &Provider, spec: &str) -> String {
     handle
 }
 
+fn status(provider: &Provider, handle: &str) -> Option<&'static str> {
+    provider.status(handle).unwrap().as_ref().map(word)
+}
+
 fn rule(matches: &str, secs: Option<u64>, outcome: SimulatedOutcome) -> Rule {
     let duration = secs.map(Duration::from_secs);
     Rule { matches: matches.into(), duration, outcome, ..Rule::default() }
-}
-
-fn status(provider: &Provider, handle: &str) -> Option<&'static str> {
-    provider.status(handle).unwrap().map(|status| match status {
-        RunStatus::Held => "Held",
-        RunStatus::Running { .. } => "Running",
-        RunStatus::Succeeded { .. } => "Succeeded",
-        RunStatus::Failed { .. } => "Failed",
-        RunStatus::Absent => "Absent",
-        RunStatus::Stopping => "Stopping",
-        RunStatus::Unknown { .. } => "Unknown",
-        other => panic!("{other:?}"),
-    })
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,7 +59,7 @@ async fn a_run_is_held_released_once_and_ends_in_its_time() {
 #[tokio::test(start_paused = true)]
 async fn rules_stand_over_manifests_and_apply_to_running_ones() {
     let provider = provider();
-    let name = request("{}").parent.name;
+    let name = simulated_request("{}").parent.name;
     provider.add_rules([rule(&name, Some(90), SimulatedOutcome::Succeeded)]);
     let handle = start(&provider, "{durationSeconds: 5, outcome: Failed}");
     sleep(secs(80)).await;
@@ -124,7 +109,7 @@ async fn what_hangs_gives_way_once_the_rule_says_so() {
 async fn a_lost_run_is_gone_for_ever() {
     let provider = provider();
     let handle = start(&provider, "{}");
-    let attempt = request("{}").attempt_name;
+    let attempt = simulated_request("{}").attempt_name;
     assert_eq!(provider.lose("other-m1"), 0);
     assert_eq!(provider.lose(&attempt), 1);
     assert_eq!(status(&provider, &handle), None);

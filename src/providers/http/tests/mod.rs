@@ -14,7 +14,10 @@ use crate::{
         book::Habits,
         outside::{Outside, URL},
     },
-    providers::{Delivered, FailureClass, OfQueue, job::fixtures},
+    providers::{
+        Delivered, FailureClass, OfQueue,
+        job::fixtures::{self, START, stopping, word},
+    },
     time::WallClock,
     yaml,
 };
@@ -24,8 +27,6 @@ mod ends;
 mod network;
 
 use contract::Held;
-
-const START: &str = "2026-11-29T02:00:00Z";
 
 struct Scene {
     fake: FakeApi,
@@ -104,24 +105,6 @@ fn of(run: &Value) -> RunRequest {
 
 fn with_parameters(parameters: &Value) -> RunRequest {
     of(&json!({"http": {"url": URL}, "parameters": parameters}))
-}
-
-fn stopping(known: &Committed) -> Committed {
-    Committed { stop_requested: Some(START.parse().unwrap()), ..known.clone() }
-}
-
-fn kind(status: &RunStatus) -> &'static str {
-    match status {
-        RunStatus::Held => "Held",
-        RunStatus::Released { .. } => "Released",
-        RunStatus::Running { .. } => "Running",
-        RunStatus::Succeeded { .. } => "Succeeded",
-        RunStatus::Failed { .. } => "Failed",
-        RunStatus::Absent => "Absent",
-        RunStatus::Stopping => "Stopping",
-        RunStatus::Unknown { .. } => "Unknown",
-        RunStatus::StoppedByOthers { .. } => "StoppedByOthers",
-    }
 }
 
 #[tokio::test]
@@ -280,11 +263,11 @@ async fn a_run_that_its_service_does_not_know_is_unknown_unless_absence_is_enoug
         scene.outside.control("POST", "/fake/forget", r#"{"match": "*"}"#);
         let known = if stop { stopping(&known) } else { known };
         let status = scene.status(&request, &known).await;
-        assert_eq!(kind(&status), expected, "{class:?} {stop}");
+        assert_eq!(word(&status), expected, "{class:?} {stop}");
         // A tombstone of a key that the service had forgotten proves nothing either.
         scene.cancel(&request, &stopping(&known)).await;
         let status = scene.status(&request, &known).await;
-        assert_eq!(kind(&status), expected, "{class:?} {stop}, after a DELETE");
+        assert_eq!(word(&status), expected, "{class:?} {stop}, after a DELETE");
         assert!(scene.seen("getRun", 404));
     }
     let scene = Scene::new();
@@ -316,7 +299,7 @@ async fn fenced_runs_are_refused_by_a_service_that_cannot_hold() {
     let eager = RunRequest { class: ActionClass::Idempotent, ..request };
     assert_eq!(scene.provider.accept(&eager).await, Acceptance::Accepted);
     let known = scene.prepared(&eager).await;
-    assert_eq!(kind(&scene.status(&eager, &known).await), "Running");
+    assert_eq!(word(&scene.status(&eager, &known).await), "Running");
     scene.release(&eager, &known).await.unwrap();
     assert_eq!(scene.outside.starts(), 1);
     scene.provider.withdraw(&scene.permit(), &eager).await.unwrap();
@@ -365,11 +348,11 @@ async fn faults_of_the_service_are_no_answer_and_no_end() {
     let request = request();
     let known = scene.prepared(&request).await;
     scene.outside.arm("unknown");
-    assert_eq!(kind(&scene.status(&request, &known).await), "Unknown");
+    assert_eq!(word(&scene.status(&request, &known).await), "Unknown");
     scene.outside.disarm();
     scene.outside.arm("duplicate");
     scene.release(&request, &known).await.unwrap();
-    assert_eq!(kind(&scene.status(&request, &known).await), "Running");
+    assert_eq!(word(&scene.status(&request, &known).await), "Running");
     assert_eq!(scene.outside.starts(), 1, "delivered twice, begun once");
 }
 

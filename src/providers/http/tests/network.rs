@@ -109,7 +109,7 @@ async fn what_goes_over_the_wire_keeps_to_the_contract() {
     };
     provider.release(&permit, &request, &handle).await.unwrap();
     let known = Committed { handle: Some(handle), ..Committed::default() };
-    assert_eq!(kind(&provider.status(&request, &known).await.unwrap()), "Running");
+    assert_eq!(word(&provider.status(&request, &known).await.unwrap()), "Running");
     service.arm("lost-response,times=1".parse().unwrap()).unwrap();
     let lost = provider.status(&request, &known).await;
     assert!(matches!(lost, Err(ProviderError::Unreachable(_))), "{lost:?}");
