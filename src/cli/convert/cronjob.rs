@@ -109,9 +109,13 @@ pub(super) fn convert(cron_job: &Value, choices: &Choices) -> Result<Converted, 
     let mut notes = Vec::new();
     let metadata = metadata(cron_job, choices)?;
     let (schedule, zone) = timing(spec)?;
+    let text = |field: &Field| field.value.as_str().unwrap_or_default().to_owned();
+    let start = IntendedTime::floor(Timestamp::UNIX_EPOCH);
+    let due = Schedule::parse(&text(&schedule), &text(&zone), choices.dst_policy, start)
+        .map_err(|error| Unconvertible(error.to_string()))?;
     let mut fields = vec![schedule, zone];
-    fields.extend(clock_changes(&fields, choices.dst_policy)?);
-    fields.extend(anchor(cron_job, &fields));
+    fields.extend(clock_changes(&due, choices.dst_policy));
+    fields.extend(anchor(cron_job, &due));
     fields.extend(standing(spec));
     let run = run(job, &mut notes)?;
     if !spec["jobTemplate"]["metadata"].as_object().is_none_or(Map::is_empty) {
@@ -122,8 +126,7 @@ pub(super) fn convert(cron_job: &Value, choices: &Choices) -> Result<Converted, 
         );
     }
     let converted = Converted { metadata, notes, spec: fields, run };
-    let input = converted.plan_input()?;
-    input.to_schedule(Timestamp::UNIX_EPOCH).map_err(|error| Unconvertible(error.to_string()))?;
+    converted.plan_input()?;
     Ok(converted)
 }
 
@@ -193,19 +196,11 @@ fn split_zone(text: &str) -> Result<(Option<&str>, &str), Unconvertible> {
     }
 }
 
-fn value_of<'a>(fields: &'a [Field], name: &str) -> &'a str {
-    let found = fields.iter().find(|field| field.name == name);
-    found.and_then(|field| field.value.as_str()).unwrap_or_default()
-}
-
 /// What happens when clocks change, if the zone's do.
-fn clock_changes(fields: &[Field], policy: DstPolicy) -> Result<Option<Field>, Unconvertible> {
-    let (expression, zone) = (value_of(fields, "schedule"), value_of(fields, "timeZone"));
-    let schedule =
-        Schedule::parse(expression, zone, policy, IntendedTime::floor(Timestamp::UNIX_EPOCH))
-            .map_err(|error| Unconvertible(error.to_string()))?;
+fn clock_changes(schedule: &Schedule, policy: DstPolicy) -> Option<Field> {
+    let zone = schedule.zone().name();
     if zone == DEFAULT_TIME_ZONE || schedule.is_interval() {
-        return Ok(None);
+        return None;
     }
     let (value, comment) = match policy {
         DstPolicy::CronJob => (
@@ -219,18 +214,13 @@ fn clock_changes(fields: &[Field], policy: DstPolicy) -> Result<Option<Field>, U
              that they repeat twice.",
         ),
     };
-    let zone = schedule.zone().name();
     let comment = format!("The clocks of {zone} may change. {comment}");
-    Ok(Some(Field { name: "dstPolicy", value: value.into(), comment }))
-}
-
-fn is_interval(expression: &str) -> bool {
-    expression.trim_start().starts_with("@every")
+    Some(Field { name: "dstPolicy", value: value.into(), comment })
 }
 
 /// The start of the grid of `@every`.
-fn anchor(cron_job: &Value, fields: &[Field]) -> Option<Field> {
-    if !is_interval(value_of(fields, "schedule")) {
+fn anchor(cron_job: &Value, schedule: &Schedule) -> Option<Field> {
+    if !schedule.is_interval() {
         return None;
     }
     let anchor = grid_start(cron_job)?;

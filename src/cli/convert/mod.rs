@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, path::PathBuf};
 
 use jiff::{Timestamp, ToSpan as _, tz::TimeZone};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::{
     check::{Comparison, MAX_LISTED, compare},
@@ -116,12 +116,9 @@ fn for_people(converted: &Converted) -> String {
     for note in &converted.notes {
         comment(note, 0, &mut text);
     }
-    for (key, value) in [
-        ("apiVersion", &json!("punctual.dev/v1alpha1")),
-        ("kind", &json!("MaintenanceSchedule")),
-        ("metadata", &converted.metadata),
-    ] {
-        yaml::write_entry(key, value, 0, &mut text);
+    let manifest = converted.manifest();
+    for key in ["apiVersion", "kind", "metadata"] {
+        yaml::write_entry(key, &manifest[key], 0, &mut text);
     }
     text.push_str("spec:\n");
     fields(&converted.spec, 2, &mut text);

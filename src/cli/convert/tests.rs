@@ -1,6 +1,7 @@
 //! CronJobs as people have them, through the whole of `convert`.
 
 use jiff::civil::date;
+use serde_json::json;
 
 use super::*;
 use crate::{
