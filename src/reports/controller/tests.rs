@@ -129,6 +129,17 @@ impl Scene {
         std::iter::from_fn(|| events.try_next()).map(|note| note.reason.into_owned()).collect()
     }
 
+    /// What is to be looked at, which is forgotten with this.
+    async fn woken(&self) -> Vec<Key> {
+        let mut woken = Vec::new();
+        while !self.controller.queue.is_empty() {
+            let key = self.controller.queue.next().await.unwrap();
+            self.controller.queue.done(&key);
+            woken.push(key);
+        }
+        woken
+    }
+
     async fn pass_queue(&self) -> Value {
         Box::pin(self.controller.pass_queue(&ObjectKey::new("docs", "q"))).await.unwrap();
         self.fake.stored(QUEUE).unwrap()["status"].clone()

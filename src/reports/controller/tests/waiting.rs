@@ -39,16 +39,8 @@ async fn an_answered_job_is_looked_at_again_although_the_first_write_of_its_queu
     let queue = ObjectKey::new("docs", "q");
     let failed = Box::pin(scene.controller.pass_queue(&queue)).await;
     assert!(failed.is_err(), "{failed:?}");
-    while !scene.controller.queue.is_empty() {
-        let key = scene.controller.queue.next().await.unwrap();
-        scene.controller.queue.done(&key);
-    }
+    scene.woken().await;
     scene.pass_queue().await;
-    let mut woken = Vec::new();
-    while !scene.controller.queue.is_empty() {
-        let key = scene.controller.queue.next().await.unwrap();
-        scene.controller.queue.done(&key);
-        woken.push(key);
-    }
+    let woken = scene.woken().await;
     assert!(woken.contains(&Key::Job(ObjectKey::new("docs", "new"))), "{woken:?}");
 }
