@@ -18,7 +18,7 @@ SUITES := $(shell awk 'BEGIN { RS = "" } /\[\[test\]\]/ && !/"e2e\// { sub(/.*\[
 SUITE_FLAGS := $(addprefix --test ,$(SUITES))
 STAGE := hack/stage
 
-.PHONY: help demo demo-cluster test no-cluster check deny gen e2e tools guards histories bench
+.PHONY: help demo demo-cluster drill-cluster test no-cluster check deny gen e2e tools guards histories bench
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -31,6 +31,11 @@ demo-cluster: ## a throw-away control plane, two replicas, one run, the leader k
 	@$(STAGE) tools e2e/tools/build
 	@$(STAGE) build $(CARGO) test --locked --no-run --test demo
 	@$(CARGO) test --locked --quiet --test demo -- show
+
+drill-cluster: ## the same plane: a burst of reports outside the cluster, all replicas killed, what was found
+	@$(STAGE) tools e2e/tools/build
+	@$(STAGE) build $(CARGO) test --locked --no-run --test demo
+	@$(CARGO) test --locked --quiet --test demo -- restart
 
 test: ## everything: the test bed is built while what needs no cluster is tested, then the e2e suite
 	@$(MAKE) -j2 tools no-cluster

@@ -4,8 +4,8 @@
 #   awk -v dir=DIR -v numbers="3 4" -f hack/guards.awk FILE
 #
 # DIR/N.find and DIR/N.put hold the text of guard N and what stands there without it. Prints the file;
-# names guards that cannot be switched, because they are not in the body of a function or in that of
-# a constant one, in DIR/fixed.
+# names guards that cannot be switched in DIR/fixed: they are not in the body of a function, or in that
+# of one that is constant or gives a type without a name.
 function slurp(path,    text, line) {
   text = ""
   while ((getline line < path) > 0) text = text line "\n"
@@ -33,7 +33,9 @@ function enclose(a, b,    i, j, d) {
     for (j = opens + 1; j <= NR && !(lines[j] ~ /^ *\}$/ && indent(lines[j]) == d); j++);
     closes = j
     if (closes <= b) continue
-    return opens < a && lines[i] !~ /const fn /
+    for (j = i; j <= opens; j++)
+      if (lines[j] ~ /const fn |-> impl /) return 0
+    return opens < a
   }
   return 0
 }

@@ -25,6 +25,7 @@ pub mod proxy;
 pub mod rights;
 pub mod run;
 pub mod scenario;
+pub mod service;
 pub mod tools;
 pub mod wait;
 

@@ -15,6 +15,7 @@ mod fencing;
 mod flood;
 mod history;
 mod jobs;
+mod outside;
 mod parity;
 mod people;
 mod proxy;
