@@ -15,6 +15,7 @@ pub mod plan;
 pub mod run;
 pub mod target;
 pub mod trigger;
+pub mod trouble;
 pub mod version;
 
 /// Scheduled work that happens once, on time and explainably.
