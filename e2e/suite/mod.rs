@@ -1,10 +1,12 @@
 //! What must hold, one function a scenario.
 
+mod acts;
 mod bad_input;
 mod bed;
 mod burst;
 mod by_hand;
 mod chart;
+mod command_rights;
 mod commands;
 mod election;
 mod failover;
