@@ -14,6 +14,7 @@ pub mod dump;
 pub mod error;
 pub mod kubeconfig;
 pub mod kubectl;
+pub mod kubelet;
 pub mod kwok;
 pub mod objects;
 pub mod operator;

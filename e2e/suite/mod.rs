@@ -1,11 +1,13 @@
 //! What must hold, one function a scenario.
 
 mod absence;
+mod acts;
 mod bad_input;
 mod bed;
 mod burst;
 mod by_hand;
 mod chart;
+mod command_rights;
 mod commands;
 mod concurrency;
 mod election;
