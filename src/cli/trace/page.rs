@@ -169,7 +169,7 @@ impl Page {
                  for the same work"
                 .to_owned(),
             _ => "under way: not every item is accounted for. If that lasts longer than two minutes, \
-                 see docs/operations/runbooks.md#recovery"
+                 see docs/runbooks/recovery.md"
                 .to_owned(),
         }
     }
@@ -203,7 +203,7 @@ fn paused(paused: &TracePaused) -> String {
         (None, None) => "something".to_owned(),
     };
     let fix = match paused.reason.as_str() {
-        "ForeignFence" => ": see docs/operations/runbooks.md#foreignfence",
+        "ForeignFence" => ": see docs/runbooks/foreign-fence.md",
         "RecoveryIncomplete" => ": it opens by itself once each of its slots is accounted for",
         "Unreadable" => ": correct the object, its kind's schema would refuse it",
         _ => "",
@@ -260,14 +260,12 @@ fn advice(item: &TraceItem, now: &Now, program: &str) -> (bool, String, Option<S
             (true, what.to_owned(), resolve(&attempt))
         }
         (Now::There(work), _) if work.is_over() => (false, "nothing: it is over".to_owned(), None),
-        (_, "ForeignFence") => {
-            (true, "see docs/operations/runbooks.md#foreignfence".to_owned(), None)
-        }
+        (_, "ForeignFence") => (true, "see docs/runbooks/foreign-fence.md".to_owned(), None),
         (Now::There(_), _) => (false, "nothing: it goes on".to_owned(), None),
         (Now::Gone, "DeletedNotOver") => {
             let what = "its place stays taken until its runs are proven over. If you know that they \
                         are, say so in spec.abandon of its schedule or queue, see \
-                        docs/operations/runbooks.md#unresolved";
+                        docs/runbooks/unresolved-runs.md";
             (true, what.to_owned(), None)
         }
         (Now::Gone, _) => (false, "nothing, if its runs are over".to_owned(), None),
@@ -369,7 +367,7 @@ mod tests {
         for (reason, now, needs, words) in [
             ("EndNotSeen", there("Succeeded"), false, "it is over"),
             ("ProviderUnreachable", there("Running"), false, "it goes on"),
-            ("ForeignFence", there("Running"), true, "#foreignfence"),
+            ("ForeignFence", there("Running"), true, "foreign-fence"),
             ("DeletedNotOver", Now::Gone, true, "spec.abandon"),
             ("EndNotSeen", Now::Gone, false, "nothing"),
             ("Unreadable", Now::Unreadable, true, "correct it"),
