@@ -105,10 +105,10 @@ pub const ANNOTATION_NONCE: &str = "punctual.dev/nonce";
 pub const ANNOTATION_ATTEMPT: &str = "punctual.dev/attempt";
 
 /// The CustomResourceDefinitions of all kinds, in the order they are installed.
-pub fn crds() -> Vec<CustomResourceDefinition> {
+pub fn crds() -> &'static [CustomResourceDefinition] {
     /// Made once: deriving the schemas takes longer than whatever is done with them.
     static MADE: OnceLock<Vec<CustomResourceDefinition>> = OnceLock::new();
-    MADE.get_or_init(make_crds).clone()
+    MADE.get_or_init(make_crds)
 }
 
 fn make_crds() -> Vec<CustomResourceDefinition> {

@@ -13,10 +13,10 @@ use super::crds;
 
 /// The schema of a kind's only version.
 fn schema(kind: &str) -> Value {
-    let crd = crds().into_iter().find(|crd| crd.spec.names.kind == kind).expect("a known kind");
+    let crd = crds().iter().find(|crd| crd.spec.names.kind == kind).expect("a known kind");
     assert_eq!(crd.spec.versions.len(), 1);
-    let version = crd.spec.versions.into_iter().next().unwrap();
-    serde_json::to_value(version.schema.unwrap().open_api_v3_schema.unwrap()).unwrap()
+    let schema = crd.spec.versions[0].schema.as_ref().unwrap();
+    serde_json::to_value(schema.open_api_v3_schema.as_ref().unwrap()).unwrap()
 }
 
 /// Every schema node below `node`, itself included, with its path (`[]` for items, `{}` for values

@@ -57,7 +57,7 @@ type Rules = BTreeMap<String, Value>;
 fn wanted() -> &'static [(String, Rules)] {
     static WANTED: OnceLock<Vec<(String, Rules)>> = OnceLock::new();
     WANTED.get_or_init(|| {
-        let own = api::crds().into_iter().filter_map(|crd| {
+        let own = api::crds().iter().filter_map(|crd| {
             let installed: Installed = serde_json::from_value(serde_json::to_value(crd).ok()?)
                 .expect("the CRDs of this program have versions with a schema");
             Some((installed.metadata.name.clone()?, rules(&installed)?))
@@ -321,7 +321,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_rules_of_every_kind_are_compared() {
         for crd in api::crds() {
-            let crd = crd.metadata.name.unwrap();
+            let crd = crd.metadata.name.clone().unwrap();
             let fake = FakeApi::new();
             install(&fake);
             fake.edit(&format!("{CRDS}/{crd}"), |crd| {

@@ -86,9 +86,9 @@ impl Campaign {
     fn refuse(&self, check: &FenceCheck, told: &mut String) {
         self.handle.set_campaign(false);
         for crd in api::crds() {
-            let name = crd.metadata.name.unwrap_or_default();
-            let missing = check.gaps.iter().any(|gap| crd_of(gap) == Some(name.as_str()));
-            self.metrics.crd_missing(&name, missing);
+            let name = crd.metadata.name.as_deref().unwrap_or_default();
+            let missing = check.gaps.iter().any(|gap| crd_of(gap) == Some(name));
+            self.metrics.crd_missing(name, missing);
         }
         self.metrics.fence_enforced(false);
         let sentence = check.to_string();

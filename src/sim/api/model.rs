@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     future::Future,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -83,13 +83,15 @@ impl Model {
 
     /// Installs the CRDs of this program that are not there.
     pub fn install_crds(&self) {
-        for crd in api::crds() {
-            let name = crd.metadata.name.clone().unwrap_or_default();
+        /// Made once: there is a model for each history.
+        static MANIFESTS: OnceLock<Vec<Value>> = OnceLock::new();
+        let manifest = |crd| serde_json::to_value(crd).expect("a CRD is always JSON");
+        for manifest in MANIFESTS.get_or_init(|| api::crds().iter().map(manifest).collect()) {
+            let name = manifest["metadata"]["name"].as_str().unwrap_or_default();
             if self.get(&Key::new(Kind::CustomResourceDefinition, "", name)).is_some() {
                 continue;
             }
-            let manifest = serde_json::to_value(crd).expect("a CRD is always JSON");
-            let installed = self.install(&manifest);
+            let installed = self.install(manifest);
             // The rules of all CRDs of this program have twins; a test holds them to it.
             installed.expect("the CRDs of this program are understood by the model");
         }

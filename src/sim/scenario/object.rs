@@ -222,7 +222,7 @@ fn schemas() -> &'static BTreeMap<String, Value> {
             let kind = crd["spec"]["names"]["kind"].as_str().unwrap_or_default().to_owned();
             (kind, crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone())
         };
-        api::crds().into_iter().map(schema).collect()
+        api::crds().iter().map(schema).collect()
     })
 }
 

@@ -237,7 +237,7 @@ fn edited(base: &Value, edits: &[(String, Vec<Value>)], times: usize, dice: &mut
 
 /// The schema of a kind in the CRDs of this program.
 fn schema(kind: Kind) -> Value {
-    let crd = api::crds().into_iter().find(|crd| crd.spec.names.kind == kind.name()).unwrap();
+    let crd = api::crds().iter().find(|crd| crd.spec.names.kind == kind.name()).unwrap();
     let schema = crd.spec.versions[0].schema.clone().unwrap().open_api_v3_schema;
     serde_json::to_value(schema).unwrap()
 }
