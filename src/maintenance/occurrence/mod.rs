@@ -85,6 +85,22 @@ pub struct Snapshot {
     pub fence: Fence,
 }
 
+impl Snapshot {
+    /// The occurrence as it was stored. What was learnt of an attempt says nothing about the next one,
+    /// which a person's `Retry` starts in the same pass.
+    pub fn store(&mut self, stored: MaintenanceOccurrence) {
+        let newest = |of: &MaintenanceOccurrence| {
+            of.status.as_ref().and_then(|status| status.attempts.last()).map(|last| last.number)
+        };
+        if newest(&stored) != newest(&self.occurrence) {
+            self.answer = None;
+            self.unreachable_since = None;
+            self.cancelled = false;
+        }
+        self.occurrence = stored;
+    }
+}
+
 /// Decides the next step. Pure: equal snapshots and times give equal decisions.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
     if snapshot.occurrence.metadata.deletion_timestamp.is_some() {

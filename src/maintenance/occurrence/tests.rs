@@ -90,7 +90,9 @@ impl Driver {
         if let Step::Write(status) = &decision.step {
             let mut status = (**status).clone();
             status.fence = Some(fence());
-            self.snapshot.occurrence.status = Some(status);
+            let mut stored = self.snapshot.occurrence.clone();
+            stored.status = Some(status);
+            self.snapshot.store(stored);
             self.writes += 1;
             assert!(self.writes < 50, "does not come to rest");
         }

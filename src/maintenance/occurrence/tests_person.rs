@@ -74,6 +74,21 @@ fn a_retry_stays_unresolved_until_the_old_run_is_proven_over() {
 }
 
 #[test]
+fn what_was_said_of_an_attempt_says_nothing_of_the_next_one() {
+    let old =
+        [RunStatus::Absent, failed("ExitCode", FailureClass::Transient), unknown("EndNotSeen")];
+    for answer in old {
+        let mut driver = retrying(true);
+        let next = driver.answer(answer.clone());
+        assert!(matches!(next, Step::Prepare { attempt: 2, .. }), "{answer:?}: {next:?}");
+        driver.snapshot.prepared = Some(Prepared::Ready { handle: "second".into() });
+        // In the same pass: it is asked about, not judged by what its predecessor was.
+        assert_eq!(driver.settle(), Step::Ask { attempt: 2 }, "{answer:?}");
+        assert_eq!(driver.outcome().0, OccurrenceState::Starting, "{answer:?}");
+    }
+}
+
+#[test]
 fn accepting_a_duplicate_counts_only_when_the_provider_cannot_say() {
     let mut cannot_say = retrying(true);
     let next = cannot_say.answer(unknown("EndNotSeen"));

@@ -126,6 +126,23 @@ pub struct Snapshot {
     pub fence: Fence,
 }
 
+impl Snapshot {
+    /// The job as it was stored. What was learnt of an attempt says nothing about the next one, and a
+    /// place that was written is no longer worth a write.
+    pub fn store(&mut self, stored: ReportJob) {
+        let newest = |of: &ReportJob| {
+            of.status.as_ref().and_then(|status| status.attempts.last()).map(|last| last.number)
+        };
+        if newest(&stored) != newest(&self.job) {
+            self.answer = None;
+            self.unreachable_since = None;
+            self.cancelled = false;
+        }
+        self.job = stored;
+        self.place = None;
+    }
+}
+
 /// Decides the next step. Pure: equal snapshots and times give equal decisions.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
     if snapshot.job.metadata.deletion_timestamp.is_some() {
