@@ -48,7 +48,7 @@ fn cancel_asks_for_the_end_and_waits_for_it() {
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let answer = ended.json();
         assert_eq!((&answer["state"], &answer["requested"]), (&json!("Cancelled"), &json!(true)));
-        assert!(ended.stderr.contains("is Cancelling"), "each change is shown: {ended:?}");
+        assert!(ended.stderr.contains("is Cancelled"), "each change is shown: {ended:?}");
         s.wait_gone("job", &job_of(&name, 1), SOON).await;
         let again = punctual(s, &["cancel", &target]).await;
         assert_eq!(again.code, Some(0), "it is Cancelled: {again:?}");
@@ -164,8 +164,9 @@ fn a_paused_queue_resumes_by_itself_and_a_schedule_keeps_its_note() {
         s.apply(&reports::queue(1, &reports::quick(), &json!({})).to_string()).await;
         s.apply(&schedule("nightly", &not_soon(), &json!({}), &json!({})).to_string()).await;
         operator_with(s, &[]).await;
+        s.leader(SOON).await;
         let paused =
-            punctual(s, &["pause", "rqueue/reports", "--until", "15s", "-o", "json"]).await;
+            punctual(s, &["pause", "rqueue/reports", "--until", "20s", "-o", "json"]).await;
         assert_eq!(paused.code, Some(0), "{paused:?}");
         assert_eq!(paused.json()["paused"]["mode"], "Hold");
         s.apply(&reports::report("acme-1", "acme").to_string()).await;

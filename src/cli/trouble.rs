@@ -53,6 +53,10 @@ impl Call {
                     Some(namespace) => format!("in namespace {namespace:?}"),
                     None => "in all namespaces".to_owned(),
                 };
+                // One call may take several requests: the server says which was refused.
+                let asked =
+                    message.split(" cannot ").nth(1).and_then(|rest| rest.split(' ').next());
+                let verb = asked.unwrap_or(verb);
                 format!(
                     "you may not {verb} {resource} {place}: ask for a role with this right; {RIGHTS} \
                      ({message})"
@@ -110,6 +114,9 @@ mod tests {
         let said = call().about("status").within(None).failed(refused).to_string();
         let wanted = "you may not patch reportjobs.punctual.dev/status in all namespaces";
         assert!(said.starts_with(wanted), "{said}");
+        // What exists is looked up after it could not be created.
+        let look = ApiError::Forbidden { message: "User \"u\" cannot get resource".to_owned() };
+        assert!(call().failed(look).to_string().starts_with("you may not get reportjobs"));
     }
 
     #[tokio::test]

@@ -141,19 +141,17 @@ impl Person {
         let key = ObjectKey::of(read.meta());
         let api = self.api::<K>(&key);
         let error = match answer(timeout(WRITE_TIMEOUT, api.delete(&key.name, &params)).await) {
-            Ok(_) | Err(ApiError::NotFound) => None,
-            Err(error) if error.is_outcome_unknown() => Some(error),
+            // With finalizers the object stays for a while, and is the answer.
+            Ok(answer) if answer.is_left() => return Ok(Deletion::Accepted),
+            Ok(_) | Err(ApiError::NotFound) => return Ok(Deletion::Gone),
+            Err(error) if error.is_outcome_unknown() => error,
             Err(error) => return Err(error),
         };
-        let seen = match reader::get(&api, &key.name).await {
-            Ok(seen) => seen,
-            Err(unseen) => return Err(error.unwrap_or(unseen)),
-        };
+        let Ok(seen) = reader::get(&api, &key.name).await else { return Err(error) };
         match seen.filter(|seen: &K| seen.meta().uid.as_deref() == Some(&uid)) {
             None => Ok(Deletion::Gone),
             Some(seen) if seen.meta().deletion_timestamp.is_some() => Ok(Deletion::Accepted),
-            // The answer to a delete that was refused or never arrived.
-            Some(_) => error.map_or(Ok(Deletion::Accepted), Err),
+            Some(_) => Err(error),
         }
     }
 

@@ -198,7 +198,6 @@ async fn replace(
 ) -> Result<Answer, CliError> {
     let create = Call::of::<ReportJob>("create", person);
     person.would_create(new).await.map_err(|error| create.failed(error))?;
-    let copy = Copy::keep(new, folder)?;
     // From here on the person's Ctrl-C and a terminal that closes do not end the program.
     let failed = |error: io::Error| CliError::Failed(format!("cannot hold back Ctrl-C: {error}"));
     let _deaf = [
@@ -206,6 +205,7 @@ async fn replace(
         signal(SignalKind::hangup()).map_err(failed)?,
         signal(SignalKind::terminate()).map_err(failed)?,
     ];
+    let copy = Copy::keep(new, folder)?;
     if let Err(error) = person.delete(old).await {
         return Err(match error {
             // It may be gone: the copy stays.

@@ -69,11 +69,22 @@ fn a_retry_stays_unresolved_until_the_old_run_is_proven_over() {
             );
             driver.snapshot.cancelled = true;
             assert!(matches!(driver.answer(RunStatus::Absent), Step::Prepare { attempt: 2, .. }));
-            // All in one pass: what was said and done about the first attempt is not the second's.
-            driver.snapshot.prepared = Some(Prepared::Ready { handle: "second".into() });
-            assert_eq!(driver.settle(), Step::Ask { attempt: 2 });
-            assert!(!driver.snapshot.cancelled);
         }
+    }
+}
+
+#[test]
+fn what_was_said_of_an_attempt_says_nothing_of_the_next_one() {
+    let old =
+        [RunStatus::Absent, failed("ExitCode", FailureClass::Transient), unknown("EndNotSeen")];
+    for answer in old {
+        let mut driver = retrying(true);
+        let next = driver.answer(answer.clone());
+        assert!(matches!(next, Step::Prepare { attempt: 2, .. }), "{answer:?}: {next:?}");
+        driver.snapshot.prepared = Some(Prepared::Ready { handle: "second".into() });
+        // In the same pass: it is asked about, not judged by what its predecessor was.
+        assert_eq!(driver.settle(), Step::Ask { attempt: 2 }, "{answer:?}");
+        assert_eq!(driver.outcome().0, OccurrenceState::Starting, "{answer:?}");
     }
 }
 
