@@ -32,6 +32,7 @@
 //! | [`cli`] | one file a subcommand |
 //! | [`task`] | where the tasks of a replica are spawned, so that a simulation can stop them all |
 //! | [`watch`] | the latest value of something, and news of it |
+//! | [`rng`] | the numbers of a seed, for simulations and models |
 //! | [`retry`], [`yaml`] | the only users of `backoff` and of the YAML library |
 //!
 //! Three rules hold everywhere. *Safety needs no clock*: the Lease decides who works, the fence on
@@ -54,6 +55,7 @@ pub mod reconcile;
 pub mod recovery;
 pub mod reports;
 pub mod retry;
+pub mod rng;
 pub mod runs;
 pub mod schedules;
 pub mod sim;

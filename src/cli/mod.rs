@@ -12,6 +12,7 @@ pub mod input;
 pub mod next;
 pub mod output;
 pub mod plan;
+mod progress;
 pub mod run;
 pub mod target;
 pub mod trigger;

@@ -92,18 +92,28 @@ impl Record {
 
     /// Number of the newest attempt, 0 without one.
     pub fn newest(&self) -> i32 {
-        self.attempts.last().map_or(0, |attempt| attempt.number)
+        newest(&self.attempts)
     }
 
     /// Whether no further attempt can be recorded.
     pub fn is_full(&self) -> bool {
-        usize::try_from(self.newest()).unwrap_or(0) >= MAX_ATTEMPTS
+        is_full(&self.attempts)
     }
 
     /// The newest attempt, if it was committed and is not over.
     pub fn open_attempt(&self) -> Option<&Attempt> {
         open_attempt(&self.attempts)
     }
+}
+
+/// Number of the newest of these attempts, 0 without one.
+fn newest(attempts: &[Attempt]) -> i32 {
+    attempts.last().map_or(0, |attempt| attempt.number)
+}
+
+/// Whether no attempt can be recorded beside these.
+pub(super) fn is_full(attempts: &[Attempt]) -> bool {
+    usize::try_from(newest(attempts)).unwrap_or(0) >= MAX_ATTEMPTS
 }
 
 /// The newest of these attempts, if it was committed and is not over.

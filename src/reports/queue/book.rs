@@ -29,7 +29,7 @@ use crate::{
 
 /// Most jobs that are answered in one pass. The next pass goes on; without a bound one pass over a
 /// burst would hold up settlements.
-const MAX_ANSWERED: usize = 2000;
+pub const MAX_ANSWERED: usize = 2000;
 
 /// What a queue answered to a new job.
 #[derive(Clone, Debug, PartialEq, Eq)]
