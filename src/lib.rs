@@ -24,6 +24,7 @@
 //! | [`providers`] | what executes a run: Jobs, services outside the cluster, simulated runs |
 //! | [`fakeprovider`] | a reference service for runs outside the cluster, with faults |
 //! | [`reports`] | how the jobs of many tenants share the slots of a queue |
+//! | [`arrivals`] | a model of how report jobs come: bursts, cost, tenants, failures |
 //! | [`reconcile`] | what controllers do alike: passes, means, what is left alone |
 //! | [`recovery`] | what a new leader finds, and the record of it |
 //! | [`cluster`] | the only room that talks to the API server |
@@ -42,6 +43,7 @@
 //! `docs/architecture.md` walks through one occurrence from instant to outcome.
 
 pub mod api;
+pub mod arrivals;
 pub mod authority;
 pub mod cli;
 pub mod cluster;
