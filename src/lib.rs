@@ -25,6 +25,7 @@
 //! | [`fakeprovider`] | a reference service for runs outside the cluster, with faults |
 //! | [`reports`] | how the jobs of many tenants share the slots of a queue |
 //! | [`arrivals`] | a model of how report jobs come: bursts, cost, tenants, failures |
+//! | [`simulate`] | a queue played on that model, through the code that the operator runs |
 //! | [`reconcile`] | what controllers do alike: passes, means, what is left alone |
 //! | [`recovery`] | what a new leader finds, and the record of it |
 //! | [`cluster`] | the only room that talks to the API server |
@@ -61,6 +62,7 @@ pub mod rng;
 pub mod runs;
 pub mod schedules;
 pub mod sim;
+pub mod simulate;
 pub mod task;
 pub mod telemetry;
 pub mod time;

@@ -14,6 +14,7 @@ pub mod output;
 pub mod plan;
 mod progress;
 pub mod run;
+pub mod simulate;
 pub mod target;
 pub mod trigger;
 pub mod version;
@@ -46,6 +47,9 @@ enum Command {
     Plan(plan::Args),
     /// Run the operator.
     Run(Box<run::Args>),
+    /// Play a day of reports on a queue, with bursts, failures and many tenants, to choose its slots and
+    /// limits; values with commas are compared.
+    Simulate(Box<simulate::Args>),
     /// Run one instant of a schedule, as an occurrence made by hand.
     Trigger(trigger::Args),
     /// Print the version of this program.
@@ -94,6 +98,7 @@ pub fn main() -> ExitCode {
         Command::Next(args) => next::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Run(args) => run::run(*args),
+        Command::Simulate(args) => simulate::run(&args),
         Command::Version(args) => version::run(&args),
     };
     match outcome {

@@ -24,7 +24,7 @@ const TOKIO_INSTANT_HANDS: [&str; 7] = [
 
 /// Modules of decisions: same input, same output. A name that ends in `/` is a folder; one that
 /// begins with `/` is a file of any provider.
-const PURE: [&str; 19] = [
+const PURE: [&str; 20] = [
     "src/api/",
     "src/arrivals/",
     "src/authority/lease",
@@ -39,6 +39,7 @@ const PURE: [&str; 19] = [
     "src/rng.rs",
     "src/runs/",
     "src/schedules/",
+    "src/simulate/",
     "src/telemetry/note.rs",
     "src/time/",
     "src/yaml.rs",
