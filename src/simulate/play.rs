@@ -224,7 +224,7 @@ impl<'a> Play<'a> {
         self.answer();
         self.admit();
         self.ask_retries(&due);
-        self.expect();
+        self.tell();
         self.count();
     }
 
@@ -413,7 +413,7 @@ impl<'a> Play<'a> {
     }
 
     /// Those who wait are told once in a while when they start, if it makes a difference to them.
-    fn expect(&mut self) {
+    fn tell(&mut self) {
         if !self.setting.tells || self.waiting.is_empty() || self.now < self.expect {
             return;
         }

@@ -28,7 +28,7 @@ fn time(seconds: f64) -> String {
 }
 
 fn story(outcome: &Outcome) -> String {
-    let Outcome { setting, jobs, waiting, queue, forecast, tenants, .. } = outcome;
+    let Outcome { setting, jobs, queue, .. } = outcome;
     let mut text = format!(
         "{} jobs of {} tenants in {} h over {} slots, from {}, seed {}\n\n",
         setting.jobs,
@@ -67,7 +67,14 @@ fn story(outcome: &Outcome) -> String {
         let (from, length) = (&outage.from_time, time(f64::from(outage.seconds)));
         say("Outage.", format!("from {from} for {length}, {} % of attempts fail", outage.percent));
     }
-    text.push_str("\nTime from creation to the first start:\n\n");
+    text.push_str(&tables(outcome));
+    text
+}
+
+/// Who waited how long, how right forecasts were, who had what.
+fn tables(outcome: &Outcome) -> String {
+    let Outcome { setting, waiting, forecast, tenants, .. } = outcome;
+    let mut text = "\nTime from creation to the first start:\n\n".to_owned();
     let small = setting.tenants as usize - waiting.large_tenants;
     let row = |name: String, wait: &Wait| {
         let Wait { started, p50_seconds, p95_seconds, p99_seconds, longest_seconds } = wait;
