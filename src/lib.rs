@@ -24,6 +24,8 @@
 //! | [`providers`] | what executes a run: Jobs, services outside the cluster, simulated runs |
 //! | [`fakeprovider`] | a reference service for runs outside the cluster, with faults |
 //! | [`reports`] | how the jobs of many tenants share the slots of a queue |
+//! | [`arrivals`] | a model of how report jobs come: bursts, cost, tenants, failures |
+//! | [`simulate`] | a queue played on that model, through the code that the operator runs |
 //! | [`reconcile`] | what controllers do alike: passes, means, what is left alone |
 //! | [`recovery`] | what a new leader finds, and the record of it |
 //! | [`cluster`] | the only room that talks to the API server |
@@ -32,6 +34,7 @@
 //! | [`cli`] | one file a subcommand |
 //! | [`task`] | where the tasks of a replica are spawned, so that a simulation can stop them all |
 //! | [`watch`] | the latest value of something, and news of it |
+//! | [`rng`] | the numbers of a seed, for simulations and models |
 //! | [`retry`], [`yaml`] | the only users of `backoff` and of the YAML library |
 //!
 //! Three rules hold everywhere. *Safety needs no clock*: the Lease decides who works, the fence on
@@ -41,6 +44,7 @@
 //! `docs/architecture.md` walks through one occurrence from instant to outcome.
 
 pub mod api;
+pub mod arrivals;
 pub mod authority;
 pub mod cli;
 pub mod cluster;
@@ -54,9 +58,11 @@ pub mod reconcile;
 pub mod recovery;
 pub mod reports;
 pub mod retry;
+pub mod rng;
 pub mod runs;
 pub mod schedules;
 pub mod sim;
+pub mod simulate;
 pub mod task;
 pub mod telemetry;
 pub mod time;

@@ -15,7 +15,9 @@ pub mod logs;
 pub mod next;
 pub mod output;
 pub mod plan;
+mod progress;
 pub mod run;
+pub mod simulate;
 pub mod target;
 pub mod trace;
 pub mod trigger;
@@ -65,6 +67,9 @@ enum Command {
     Resume(act::pause::ResumeArgs),
     /// Run the operator.
     Run(Box<run::Args>),
+    /// Play a day of reports on a queue, with bursts, failures and many tenants, to choose its slots and
+    /// limits; values with commas are compared.
+    Simulate(Box<simulate::Args>),
     /// Show what a leader found when it took over, and what of it needs a person.
     Trace(trace::Args),
     /// Run one instant of a schedule, as an occurrence made by hand.
@@ -163,6 +168,7 @@ fn run_command(command: Command) -> Result<u8, CliError> {
         Command::Next(args) => next::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Run(args) => run::run(*args),
+        Command::Simulate(args) => simulate::run(&args),
         Command::Version(args) => version::run(&args),
     }
 }

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{
     ArtifactRule, Change, Decision, End, MAX_DISRUPTIONS, Note, PROVIDER_UNREACHABLE, Phase,
-    Record, UNREACHABLE_PATIENCE, UNRESOLVED_INTERVAL, View, WATCHFUL_INTERVAL, move_to,
+    UNREACHABLE_PATIENCE, UNRESOLVED_INTERVAL, View, WATCHFUL_INTERVAL, move_to, record::is_full,
 };
 use crate::{
     api::{
@@ -162,7 +162,8 @@ impl View<'_> {
         if self.snapshot.asked.cancel {
             return self.end_with(record, End::Cancelled, "CancelRequested", message);
         }
-        if let Err(why) = may_retry(&record, reason, class, self.snapshot.limits.attempts) {
+        if let Err(why) = may_retry(&record.attempts, reason, class, self.snapshot.limits.attempts)
+        {
             let message = format!("{message}{why}");
             return self.end_with(record, End::Failed, reason, &message);
         }
@@ -209,7 +210,7 @@ impl View<'_> {
         let closed = self.close(AttemptOutcome::Failed, None, None, OUTCOME_UNKNOWN);
         let limit = self.snapshot.limits.attempts;
         attempt.stop_requested_time.is_none()
-            && may_retry(&closed, OUTCOME_UNKNOWN, FailureClass::Transient, limit).is_ok()
+            && may_retry(&closed.attempts, OUTCOME_UNKNOWN, FailureClass::Transient, limit).is_ok()
     }
 
     fn repeat_read(
@@ -263,26 +264,25 @@ fn is_disruption(reason: &str) -> bool {
     matches!(reason, "Evicted" | "Preempted" | "NodeLost" | "Disruption")
 }
 
-/// Whether another attempt follows; `record` has the failed one closed already.
-fn may_retry(
-    record: &Record,
+/// Whether another attempt follows these; the failed one is the last of them and closed already. If
+/// none follows, why, to be added to a sentence about the failure.
+pub fn may_retry(
+    attempts: &[Attempt],
     reason: &str,
     class: FailureClass,
     limit: i32,
 ) -> Result<(), &'static str> {
-    if record.is_full() {
+    if is_full(attempts) {
         return Err(" (no more attempts are kept)");
     }
-    let failed =
-        |r: &str| record.attempts.iter().filter(|a| a.reason.as_deref() == Some(r)).count();
+    let failed = |r: &str| attempts.iter().filter(|a| a.reason.as_deref() == Some(r)).count();
     let disruptions = |a: &&Attempt| a.reason.as_deref().is_some_and(is_disruption);
     let asked_for = |a: &&Attempt| a.reason.as_deref() == Some(RETRY_REQUESTED);
     let charged = |a: &&Attempt| !disruptions(a) && !asked_for(a);
-    let used = record.attempts.iter().filter(charged).count();
+    let used = attempts.iter().filter(charged).count();
     match class {
         FailureClass::Disruption
-            if record.attempts.iter().filter(disruptions).count() <= MAX_DISRUPTIONS
-                && limit > 1 =>
+            if attempts.iter().filter(disruptions).count() <= MAX_DISRUPTIONS && limit > 1 =>
         {
             Ok(())
         }

@@ -97,7 +97,7 @@ impl Record {
 
     /// Whether no further attempt can be recorded.
     pub fn is_full(&self) -> bool {
-        usize::try_from(self.newest()).unwrap_or(0) >= MAX_ATTEMPTS
+        is_full(&self.attempts)
     }
 
     /// The newest attempt, if it was committed and is not over.
@@ -109,6 +109,11 @@ impl Record {
 /// Number of the newest of these attempts, 0 without one.
 pub fn newest_attempt(attempts: &[Attempt]) -> i32 {
     attempts.last().map_or(0, |attempt| attempt.number)
+}
+
+/// Whether no attempt can be recorded beside these.
+pub(super) fn is_full(attempts: &[Attempt]) -> bool {
+    usize::try_from(newest_attempt(attempts)).unwrap_or(0) >= MAX_ATTEMPTS
 }
 
 /// The newest of these attempts, if it was committed and is not over.

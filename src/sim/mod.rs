@@ -31,12 +31,12 @@ mod kind;
 pub mod page;
 pub mod provider;
 pub mod random;
-pub mod rng;
 mod run_event;
 pub mod scenario;
 pub mod workload;
 pub mod world;
 
+pub use crate::rng;
 pub use commit::{Commit, Verb};
 pub use kind::{Key, Kind};
 pub use run_event::{RunChange, RunEvent};

@@ -24,8 +24,9 @@ const TOKIO_INSTANT_HANDS: [&str; 7] = [
 
 /// Modules of decisions: same input, same output. A name that ends in `/` is a folder; one that
 /// begins with `/` is a file of any provider.
-const PURE: [&str; 17] = [
+const PURE: [&str; 20] = [
     "src/api/",
+    "src/arrivals/",
     "src/authority/lease",
     "src/fakeprovider/book.rs",
     "src/identity",
@@ -35,8 +36,10 @@ const PURE: [&str; 17] = [
     "src/recovery/classify.rs",
     "src/recovery/trace.rs",
     "src/reports/",
+    "src/rng.rs",
     "src/runs/",
     "src/schedules/",
+    "src/simulate/",
     "src/telemetry/note.rs",
     "src/time/",
     "src/yaml.rs",

@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::{
     BAD_USAGE, CliError, DONE, NO, input,
     output::{self},
+    progress::Progress,
     target::Output,
 };
 use crate::sim::{
@@ -22,13 +23,11 @@ use crate::sim::{
 };
 
 mod points;
-mod progress;
 mod random;
 mod report;
 #[cfg(test)]
 mod tests;
 
-use progress::Progress;
 use report::Verdict;
 
 /// The restart rehearsal that is played without files.

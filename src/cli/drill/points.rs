@@ -9,9 +9,8 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    super::{CliError, DONE, NO, target::Output},
+    super::{CliError, DONE, NO, progress::Progress, target::Output},
     output,
-    progress::Progress,
     random::{Failure, each},
 };
 use crate::sim::random::points::{Point, Story, play, points, stories};

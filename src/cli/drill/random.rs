@@ -15,10 +15,8 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    super::{CliError, DONE, NO, target::Output},
-    output,
-    progress::Progress,
-    write_page,
+    super::{CliError, DONE, NO, progress::Progress, target::Output},
+    output, write_page,
 };
 use crate::sim::{
     page::Section,

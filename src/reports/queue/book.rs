@@ -29,7 +29,7 @@ use crate::{
 
 /// Most jobs that are answered in one pass. The next pass goes on; without a bound one pass over a
 /// burst would hold up settlements.
-const MAX_ANSWERED: usize = 2000;
+pub const MAX_ANSWERED: usize = 2000;
 
 /// What a queue answered to a new job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +76,8 @@ pub struct Book {
     entries: BTreeSet<(String, i32)>,
     /// When waiting jobs are likely to start.
     starts: BTreeMap<Arc<str>, Start>,
+    /// When waiting jobs were told that they start, as their objects say.
+    told: BTreeMap<String, Timestamp>,
     /// The queue at one version, for questions about single jobs.
     opened: Option<Opened>,
     /// How often a ledger was opened for such a question.
@@ -165,6 +167,11 @@ impl Book {
         self.starts = starts;
     }
 
+    /// When this job was told that it starts, if it still waits.
+    pub fn told(&self, name: &str) -> Option<Timestamp> {
+        self.told.get(name).copied()
+    }
+
     /// A job came, changed or went (`None`). A job of a schedule comes once its schedule has started
     /// it: the claim has accepted it.
     pub fn follow(&mut self, name: &str, job: Option<&ReportJob>) {
@@ -181,6 +188,11 @@ impl Book {
         let recorded = job.status.as_ref().and_then(|status| status.state).is_some();
         if recorded {
             self.answered.remove(name);
+        }
+        if let Some(told) = job.status.as_ref().and_then(|status| status.estimated_start_time) {
+            self.told.insert(name.to_owned(), told.0);
+        } else {
+            self.told.remove(name);
         }
         match self.answer(name, &uid) {
             _ if recorded => self.waiting.upsert(&waits),
@@ -236,6 +248,7 @@ impl Book {
             if self.waits(&entry.job, &entry.uid, entry.attempt) {
                 self.waiting.remove(&entry.job, &entry.uid);
                 self.starts.remove(entry.job.as_str());
+                self.told.remove(&entry.job);
             }
         }
     }
@@ -260,6 +273,7 @@ impl Book {
             self.waiting.remove(name, &uid);
         }
         self.starts.remove(name);
+        self.told.remove(name);
     }
 
     fn forget_fresh(&mut self, name: &str) {

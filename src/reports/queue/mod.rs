@@ -35,7 +35,7 @@ mod standing;
 #[cfg(test)]
 mod tests;
 
-pub use book::{Answer, Book, Newcomer, waiting_job};
+pub use book::{Answer, Book, MAX_ANSWERED, Newcomer, waiting_job};
 pub use standing::{Standing, standing};
 
 /// Counts and estimates that nothing decides by are written again after this time at the earliest,
@@ -47,7 +47,7 @@ const PROBE_INTERVAL: SignedDuration = SignedDuration::from_secs(5);
 /// so that in a burst a job costs a fraction of a write, and a large ledger (700 kB at most) is
 /// written five times a second at most. A report takes seconds at least; this is what its slot waits
 /// for the next one at most.
-const WRITE_PAUSE: SignedDuration = SignedDuration::from_millis(200);
+pub const WRITE_PAUSE: SignedDuration = SignedDuration::from_millis(200);
 
 /// Everything a decision about a queue depends on, besides its [`Book`].
 #[derive(Clone, Debug)]
@@ -242,6 +242,11 @@ pub fn decide(
     // Sealed before anything is decided; the same write carries the decision if nothing is to be
     // accounted for.
     let (admitted, left_out) = books.admit(book.waiting(), &rules, now, describe);
+    for entry in &admitted {
+        if let Some(told) = book.told(&entry.job) {
+            books.learn(told, now);
+        }
+    }
     plan.admitted = admitted.iter().map(|entry| LedgerEntry::clone(entry)).collect();
     plan.left_out = left_out;
     let ledger = books.close();

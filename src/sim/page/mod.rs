@@ -25,7 +25,7 @@ pub mod words;
 /// Most rows of a table; more is no page for people.
 const MAX_ROWS: usize = 400;
 /// The look.
-const STYLE: &str = include_str!("style.css");
+pub(crate) const STYLE: &str = include_str!("style.css");
 
 /// One history and what is said about it.
 #[derive(Clone, Debug)]
@@ -53,19 +53,30 @@ pub fn page(title: &str, sections: &[Section]) -> String {
     for (number, part) in sections.iter().enumerate() {
         body.push_str(&section(number, part));
     }
+    frame(
+        title,
+        STYLE,
+        &body,
+        "Played by <code>punctual drill</code> on virtual time: the production controllers over a model \
+         of the API server. No cluster was touched.",
+    )
+}
+
+/// A page without anything from outside: its title, its look, its body, and what stands below. The
+/// title is escaped, the rest is HTML already.
+pub(crate) fn frame(title: &str, style: &str, body: &str, footer: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n\
-         <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\
-         <footer>Played by <code>punctual drill</code> on virtual time: the production controllers over \
-         a model of the API server. No cluster was touched.</footer>\n</main>\n</body>\n</html>\n",
+         <style>\n{style}</style>\n</head>\n<body>\n<main>\n{body}\
+         <footer>{footer}</footer>\n</main>\n</body>\n</html>\n",
         escape(title)
     )
 }
 
 /// `text` as HTML shows it.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

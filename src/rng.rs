@@ -1,4 +1,4 @@
-//! The randomness of the simulation: a seed gives the same numbers for ever.
+//! The randomness of simulations and models: a seed gives the same numbers for ever.
 
 use std::ops::RangeInclusive;
 
