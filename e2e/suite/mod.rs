@@ -1,5 +1,6 @@
 //! What must hold, one function a scenario.
 
+mod asks;
 mod bad_input;
 mod bed;
 mod burst;

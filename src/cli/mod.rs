@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub mod audit;
 pub mod convert;
 pub mod crds;
 pub mod drill;
@@ -13,9 +14,11 @@ pub mod next;
 pub mod output;
 pub mod plan;
 pub mod run;
+pub mod status;
 pub mod target;
 pub mod trigger;
 pub mod version;
+pub mod why;
 
 /// Scheduled work that happens once, on time and explainably.
 #[derive(Debug, Parser)]
@@ -27,6 +30,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Look for work that ran more than once; reads only.
+    Audit(audit::Args),
     /// Run every instant of a time, as occurrences made by hand.
     Backfill(trigger::BackfillArgs),
     /// Make a schedule of a CronJob, with comments on what differs; with --check, list the instants at
@@ -45,10 +50,14 @@ enum Command {
     Plan(plan::Args),
     /// Run the operator.
     Run(Box<run::Args>),
+    /// Show who leads, what needs a person, and how schedules and queues stand; reads only.
+    Status(status::Args),
     /// Run one instant of a schedule, as an occurrence made by hand.
     Trigger(trigger::Args),
     /// Print the version of this program.
     Version(version::Args),
+    /// Explain an object: what happened, why, what happens next, what you can do; reads only.
+    Why(why::Args),
 }
 
 /// Exit code: done.
@@ -84,6 +93,7 @@ impl CliError {
 /// Runs the command line and returns the process's exit code.
 pub fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Audit(args) => audit::run(&args),
         Command::Backfill(args) => trigger::backfill(&args),
         Command::Trigger(args) => trigger::run(&args),
         Command::Convert(args) => convert::run(&args),
@@ -93,7 +103,9 @@ pub fn main() -> ExitCode {
         Command::Next(args) => next::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Run(args) => run::run(*args),
+        Command::Status(args) => status::run(&args),
         Command::Version(args) => version::run(&args),
+        Command::Why(args) => why::run(&args),
     };
     match outcome {
         Ok(code) => ExitCode::from(code),

@@ -6,10 +6,12 @@
 use kube::{Api, api::PostParams};
 use tokio::time::timeout;
 
-use super::{ApiError, Clients, Created, FIELD_MANAGER, Object, ObjectKey, Reader};
+use super::{ApiError, Clients, Created, FIELD_MANAGER, LeaseApi, Object, ObjectKey, Reader};
 
 /// How long a person waits for an answer to a write.
 const WRITE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(15);
+/// How long a person waits for the Lease.
+const READ_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// The cluster as a person sees it.
 #[derive(Clone)]
@@ -35,6 +37,11 @@ impl Person {
     /// Live reads.
     pub fn reader(&self) -> Reader {
         self.clients.reader()
+    }
+
+    /// The Lease with this key, to be read.
+    pub fn lease(&self, key: ObjectKey) -> LeaseApi {
+        self.clients.lease(key, READ_TIMEOUT)
     }
 
     /// Creates an object; one of that name that exists is given back instead.
