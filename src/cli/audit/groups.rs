@@ -56,10 +56,8 @@ fn runs_by_work(collected: &Collected) -> (BTreeMap<Work, Vec<Run>>, usize) {
         let work = match (&job.id, &job.of) {
             (Some(id), _) => {
                 let known = by_id.get(&(job.namespace.as_str(), id.as_str()));
-                known.map(|work| (*work).clone()).unwrap_or_else(|| Work::Key {
-                    namespace: job.namespace.clone(),
-                    id: id.clone(),
-                })
+                let gone = || Work::Key { namespace: job.namespace.clone(), id: id.clone() };
+                known.map_or_else(gone, |work| (*work).clone())
             }
             (None, Some(of)) => {
                 let Some(instant) = of.instant else {

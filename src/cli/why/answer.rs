@@ -97,7 +97,8 @@ impl Answer {
         summary: impl Into<String>,
     ) {
         self.state = state.into();
-        self.reason = reason.filter(|reason| !reason.is_empty()).map(ToOwned::to_owned);
+        let news = |reason: &&str| !reason.is_empty() && *reason != self.state;
+        self.reason = reason.filter(news).map(ToOwned::to_owned);
         self.summary = summary.into();
     }
 

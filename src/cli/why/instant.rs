@@ -343,12 +343,10 @@ impl<S: Kind> View<'_, S> {
 
     fn policy_note(&self) -> String {
         let policy = self.schedule.policy();
-        match self.status.claimed.iter().any(|claim| claim.start) {
-            true => format!(
-                ", as far as concurrencyPolicy {policy:?} allows: an earlier one is not over"
-            ),
-            false => String::new(),
+        if !self.status.claimed.iter().any(|claim| claim.start) {
+            return String::new();
         }
+        format!(", as far as concurrencyPolicy {policy:?} allows: an earlier one is not over")
     }
 
     fn to_come(&self, answer: &mut Answer, present: &Schedule) {

@@ -156,8 +156,7 @@ impl View<'_> {
             OccurrenceState::Skipped => plain("was not run, and will not be."),
             OccurrenceState::Superseded => plain("was not run by this object, and will not be."),
         };
-        let reason = Some(reason).filter(|reason| *reason != format!("{state:?}"));
-        answer.stands(format!("{state:?}"), reason, summary);
+        answer.stands(format!("{state:?}"), Some(reason), summary);
         match state {
             OccurrenceState::Pending => self.pending(answer),
             OccurrenceState::Starting | OccurrenceState::Running => self.acting(answer),

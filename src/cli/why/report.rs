@@ -155,8 +155,7 @@ impl View<'_> {
                 "Its queue did not take it. Nothing ran, and nothing was promised."
             }
         };
-        let reason = Some(self.reason()).filter(|reason| *reason != format!("{state:?}"));
-        answer.stands(format!("{state:?}"), reason, summary);
+        answer.stands(format!("{state:?}"), Some(self.reason()), summary);
         match state {
             ReportState::Queued => self.queued(answer),
             ReportState::Admitted | ReportState::Running => self.acting(answer),

@@ -72,7 +72,7 @@ fn waits(reason: &str) -> Option<&'static str> {
             "It says what instant it is but not what to run, and the schedule that would say it does not exist."
         }
         "RetryScheduled" => {
-            "An attempt failed in a way that may be different next time, and run.maxAttempts allows another one. It waits 30 seconds after the first failure and twice as long after each further one, at most 30 minutes."
+            "An attempt failed in a way that may be different next time, and run.maxAttempts allows another one. It waits 15 to 30 seconds after the first failure, up to twice as long after each further one, and at most 30 minutes."
         }
         "RetryRequested" => "A person asked for another attempt.",
         "Prepared" => {

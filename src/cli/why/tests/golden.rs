@@ -1,4 +1,5 @@
 use super::*;
+use crate::reconcile::{FENCED_WRITE_REJECTED, fenced_write};
 
 const SCHEDULE: &str = "\
 start: \"2026-11-29T01:58:00Z\"
@@ -141,12 +142,25 @@ fn a_rejected_report_says_which_limit_and_when_to_come_again() {
 #[test]
 fn a_fenced_write_says_whose_it_was_and_that_it_changed_nothing() {
     let spec = format!(
-        "{SCHEDULE}provider:\n- {{match: '*', duration: 60s}}\nsteps:\n- {{at: 179.5s, api: {{latency: 20s, for: 3500ms}}}}\n- {{at: 184s, pause: leader}}\n- {{at: 210s, resume: all}}\nend: 5m\n"
+        "{SCHEDULE}provider:\n- {{match: '*', duration: 10m}}\nsteps:\n- {{at: 5m, pause: leader}}\n- {{at: 6m, resume: all}}\nend: 15m\n"
     );
     let scene = scene("fenced", &spec);
+    let epochs: Vec<i64> = scene.epochs();
+    let [old, new] = epochs[..] else { panic!("two terms: {epochs:?}") };
+    let note = fenced_write(old, new);
+    scene.event("docs", "nightly-202611290200", FENCED_WRITE_REJECTED, &note);
     let text = scene.golden("fenced-write", "docs", "mocc/nightly-202611290200", None);
     answers_everything(&text);
-    says(&text, &["FencedWriteRejected", "changed nothing", "began to lead with epoch"]);
+    says(
+        &text,
+        &[
+            "FencedWriteRejected: a write of epoch",
+            "changed nothing",
+            "began to lead with epoch",
+            "leadership was lost",
+            "Nothing has to be done",
+        ],
+    );
 }
 
 #[test]

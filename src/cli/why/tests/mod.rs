@@ -65,6 +65,32 @@ impl Scene {
         })
     }
 
+    /// Epochs of the terms, oldest first.
+    pub(super) fn epochs(&self) -> Vec<i64> {
+        let traces = self.objects.iter().filter(|object| object["kind"] == "RecoveryTrace");
+        let mut epochs: Vec<i64> =
+            traces.filter_map(|trace| trace["spec"]["epoch"].as_i64()).collect();
+        epochs.sort_unstable();
+        epochs
+    }
+
+    /// An event about an occurrence, a minute before the question, as the operator writes it.
+    pub(super) fn event(&self, namespace: &str, name: &str, reason: &str, note: &str) {
+        let at = self.now - SignedDuration::from_mins(1);
+        let event = serde_json::json!({
+            "apiVersion": "events.k8s.io/v1", "kind": "Event",
+            "metadata": {"name": format!("{name}.0123456789abcdef"), "namespace": namespace},
+            "eventTime": format!("{at:.6}"), "type": "Warning", "reason": reason,
+            "action": "Write", "note": note, "reportingController": "punctual.dev/operator",
+            "reportingInstance": "r0",
+            "regarding": {
+                "apiVersion": "punctual.dev/v1alpha1", "kind": "MaintenanceOccurrence",
+                "namespace": namespace, "name": name,
+            },
+        });
+        self.model.install(&event).unwrap();
+    }
+
     /// The answer to a question.
     pub(super) fn why(&self, namespace: &str, target: &str, at: Option<&str>) -> Answer {
         explain(&self.gather(namespace, target, at)).unwrap_or_else(|error| panic!("{error}"))
