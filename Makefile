@@ -18,7 +18,7 @@ SUITES := $(shell awk 'BEGIN { RS = "" } /\[\[test\]\]/ && !/"e2e\// { sub(/.*\[
 SUITE_FLAGS := $(addprefix --test ,$(SUITES))
 STAGE := hack/stage
 
-.PHONY: help demo demo-cluster test check deny gen e2e tools guards histories bench
+.PHONY: help demo demo-cluster drill-cluster test no-cluster check deny gen e2e tools guards histories bench
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -32,12 +32,21 @@ demo-cluster: ## a throw-away control plane, two replicas, one run, the leader k
 	@$(STAGE) build $(CARGO) test --locked --no-run --test demo
 	@$(CARGO) test --locked --quiet --test demo -- show
 
-test: ## everything: builds the test bed, then unit tests, repository rules, cases and the e2e suite
+drill-cluster: ## the same plane: a burst of reports outside the cluster, all replicas killed, what was found
 	@$(STAGE) tools e2e/tools/build
+	@$(STAGE) build $(CARGO) test --locked --no-run --test demo
+	@$(CARGO) test --locked --quiet --test demo -- restart
+
+test: ## everything: the test bed is built while what needs no cluster is tested, then the e2e suite
+	@$(MAKE) -j2 tools no-cluster
+	@env -u KUBECONFIG $(STAGE) e2e $(CARGO) test --locked --test e2e # never a person's own cluster
+
+# Compilers of two languages side by side: each alone leaves processors idle for a third of the time, in
+# downloads, linkers and the last crate.
+no-cluster:
 	@$(STAGE) build $(CARGO) test --locked --no-run
 	@$(STAGE) unit $(CARGO) test --locked --lib
 	@$(STAGE) suites $(CARGO) test --locked --no-fail-fast $(SUITE_FLAGS)
-	@env -u KUBECONFIG $(STAGE) e2e $(CARGO) test --locked --test e2e # never a person's own cluster
 
 check: ## before every commit: format, lints, unit tests, repository rules and cases; no cluster
 	@$(STAGE) format $(CARGO) fmt --check

@@ -1,6 +1,7 @@
-//! The demonstration: `make demo`. A throw-away control plane, the chart, two replicas, one run, the
-//! leader killed midway. It is a scenario like those of the suite, told to a person, and ends with
-//! the check of the API server's audit log.
+//! Demonstrations on a throw-away control plane: scenarios like those of the suite, told to a person,
+//! with the check of the API server's audit log at the end. `make demo-cluster`: the chart, two
+//! replicas, one run, the leader killed midway. `make drill-cluster`: a burst of reports that a service
+//! outside runs, and all replicas killed.
 
 #![allow(
     unreachable_pub,
@@ -11,6 +12,7 @@
 
 mod bed;
 mod checker;
+mod restart;
 
 use std::{process::Command, time::Duration};
 
@@ -34,16 +36,26 @@ const STEP: Duration = Duration::from_secs(120);
 
 fn main() {
     // Whoever runs all test targets must not get a demonstration.
-    if std::env::args().nth(1).as_deref() != Some("show") {
-        println!("usage: cargo test --test demo -- show");
-        return;
-    }
+    let drill = match std::env::args().nth(1).as_deref() {
+        Some("show") => false,
+        Some("restart") => true,
+        _ => {
+            println!("usage: cargo test --test demo -- show | restart");
+            return;
+        }
+    };
     say("Starting a throw-away control plane: etcd, kube-apiserver, controllers, a played node.");
     say("(The first time this builds them from their Go modules, which takes several minutes.)");
-    scenario()
-        .on_own_cluster(PlaneOptions::default())
-        .within(STEP * 5)
-        .run(async |s| show(s).await);
+    let plan = scenario().on_own_cluster(PlaneOptions::default()).within(STEP * 5);
+    if drill {
+        plan.run(async |s| rehearse(s).await);
+        say(
+            "The API server's audit log was checked: epochs increase, no older term wrote after a newer",
+        );
+        say("one had sealed the object, no outcome changed.");
+        return;
+    }
+    plan.run(async |s| show(s).await);
     say(
         "\nThe API server's audit log was checked: one released run for the identity, strictly increasing",
     );
@@ -110,6 +122,27 @@ async fn show(s: &Scenario) {
     println!("{}", serde_json::to_string_pretty(&again).unwrap_or_default());
     assert_eq!(again["existing"], json!(true));
     kubectl(s, &["get", "events", "--sort-by=.metadata.creationTimestamp"]).await;
+}
+
+/// The restart drill.
+async fn rehearse(s: &Scenario) {
+    let done = restart::restart(s, say).await;
+    kubectl(s, &["get", "rtrace"]).await;
+    kubectl(s, &["get", "rqueue,rjob"]).await;
+    say("\nWhat the new term recorded, and what follows from the service's own file and from the");
+    say("reports as they were while nobody led:\n");
+    for (n, count) in restart::COUNTS.into_iter().enumerate() {
+        println!("  {count:<11} {:>3}   {:>3}", done.recorded[n], done.derived[n]);
+    }
+    assert_eq!(done.recorded, done.derived, "the record is wrong");
+    let begun = done.service.begun();
+    let most = begun.values().max().copied().unwrap_or(0);
+    println!("\nThe service began {} runs, none of them more than {most} time.", begun.len());
+    println!(
+        "{} is uncertain: its slot stays taken, and nothing is tried again by itself.",
+        restart::DOUBTFUL
+    );
+    assert_eq!(most, 1, "{begun:?}");
 }
 
 /// Runs `punctual trigger` as a person would.

@@ -16,4 +16,5 @@ mod bed;
 mod checker;
 #[path = "../tests/shared/resident.rs"]
 mod resident;
+mod restart;
 mod suite;

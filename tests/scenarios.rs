@@ -18,7 +18,10 @@ use punctual::sim::{
 use serde_json::Value;
 
 /// Folders with scenario files.
-const FOLDERS: [&str; 3] = ["tests/cases/scenarios", "tests/scenarios", "docs/examples/scenarios"];
+const FOLDERS: [&str; 4] =
+    ["tests/cases/scenarios", "tests/scenarios", "docs/examples/scenarios", RUNBOOK_REHEARSALS];
+/// Those that follow the steps of a runbook.
+const RUNBOOK_REHEARSALS: &str = "docs/runbooks/rehearsals";
 /// Fewer files than this means that the test looked in the wrong place.
 const LEAST_FILES: usize = 50;
 

@@ -14,6 +14,7 @@ pub mod dump;
 pub mod error;
 pub mod kubeconfig;
 pub mod kubectl;
+pub mod kubelet;
 pub mod kwok;
 pub mod objects;
 pub mod operator;
@@ -25,6 +26,7 @@ pub mod proxy;
 pub mod rights;
 pub mod run;
 pub mod scenario;
+pub mod service;
 pub mod tools;
 pub mod wait;
 

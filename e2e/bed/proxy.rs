@@ -322,7 +322,7 @@ impl Proxy {
     }
 }
 
-fn acceptor(authority: &Authority) -> Result<TlsAcceptor> {
+pub(super) fn acceptor(authority: &Authority) -> Result<TlsAcceptor> {
     let identity = authority.server(&["localhost", "127.0.0.1"])?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(identity.key_der));
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))

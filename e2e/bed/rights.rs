@@ -46,7 +46,8 @@ pub async fn grant(bed: &Bed, namespace: &str) -> Result<Account> {
     })
 }
 
-async fn token(bed: &Bed, namespace: &str, account: &str) -> Result<String> {
+/// A token to act as an account.
+pub async fn token(bed: &Bed, namespace: &str, account: &str) -> Result<String> {
     let accounts: Api<ServiceAccount> = Api::namespaced(bed.client.clone(), namespace);
     let request = TokenRequest {
         spec: TokenRequestSpec {

@@ -17,7 +17,7 @@ use tokio::{sync::OnceCell, time::Instant};
 
 use super::{
     Bed, client_of, dump,
-    error::{Context as _, Result},
+    error::{BedError, Context as _, Result},
     kubeconfig::{self, Credentials, Server},
     kubectl::{Kubectl, Said},
     objects::{self, text},
@@ -265,6 +265,28 @@ impl Scenario {
     pub fn replica_named(&self, pod: &str) -> Option<Arc<Replica>> {
         let replicas = self.replicas.lock().expect("no holder panics");
         replicas.iter().find(|replica| replica.name == pod).cloned()
+    }
+
+    /// Epoch of the present term, as the Lease says.
+    pub async fn epoch(&self) -> Result<i64> {
+        let lease = self.get("lease", &self.lease).await.unwrap_or_default();
+        let epoch = lease["metadata"]["annotations"]["punctual.dev/epoch"].as_str();
+        let epoch = epoch.and_then(|epoch| epoch.parse().ok());
+        epoch.ok_or_else(|| BedError(format!("no epoch on {lease}")))
+    }
+
+    /// The complete record of a term after `term`, once there is one. A busy machine may move
+    /// leadership before a record is complete; the next one then says the same.
+    pub async fn record_after(&self, term: i64, within: Duration) -> Value {
+        let found = wait::until("a later term has recorded what it found", within, || async {
+            let traces = self.list("rtrace").await;
+            let complete = traces.into_iter().find(|trace| {
+                trace["spec"]["epoch"].as_i64() > Some(term)
+                    && !text(trace, "/status/completionTime").is_empty()
+            });
+            complete.ok_or_else(|| BedError("there is none yet".to_owned()))
+        });
+        ok(found.await)
     }
 
     /// Checks the history so far and returns what it contains; panics on a violation.

@@ -12,12 +12,10 @@ use super::work::{
     schedule, since, succeeded, trigger,
 };
 use crate::bed::{
-    error::BedError,
     objects::text,
     plan::scenario,
     run::progress,
     scenario::{Scenario, ok},
-    wait,
 };
 
 /// Leaders that are killed, one after the other.
@@ -203,20 +201,6 @@ fn one_run_outlives_three_leaders() {
     });
 }
 
-/// The complete record of a term after `term`, once there is one. A busy machine may move leadership
-/// before a record is complete; the next one then says the same.
-async fn record_after(s: &Scenario, term: i64) -> Value {
-    let found = wait::until("a later term has recorded what it found", SOON, || async {
-        let traces = s.list("rtrace").await;
-        let complete = traces.into_iter().find(|trace| {
-            trace["spec"]["epoch"].as_i64() > Some(term)
-                && !text(trace, "/status/completionTime").is_empty()
-        });
-        complete.ok_or_else(|| BedError("there is none yet".to_owned()))
-    });
-    ok(found.await)
-}
-
 #[test]
 fn the_successor_of_a_killed_leader_reconciles_one_run() {
     scenario().on_throw_away_cluster().run(async |s| {
@@ -231,7 +215,7 @@ fn the_successor_of_a_killed_leader_reconciles_one_run() {
         let leader = s.leader(SOON).await;
         let term = epoch(s).await;
         ok(leader.kill().await);
-        let trace = record_after(s, term).await;
+        let trace = s.record_after(term, SOON).await;
         let status = &trace["status"];
         let counts = ["resumed", "reconciled", "preserved", "uncertain"].map(|c| &status[c]);
         assert_eq!(counts, [0, 1, 1, 0], "{trace}");

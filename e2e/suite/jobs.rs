@@ -7,26 +7,23 @@ use punctual::identity::occurrence_name;
 use serde_json::{Value, json};
 
 use super::steps::{
-    SOON, apply_back_dated, claims, claims_nothing, condition, hourly_at, in_state,
-    in_state_within, job_of, message_of, minutes_ago, moment, not_soon, operator, patch,
-    patch_status, runs_of, schedule, skipped_total, state_of, trigger, uid,
+    SOON, apply_back_dated, claims_nothing, condition, hourly_at, in_state, in_state_within,
+    job_of, message_of, minutes_ago, moment, not_soon, operator, patch_status, runs_of, schedule,
+    skipped_total, state_of, trigger, uid,
 };
 use crate::bed::{
-    kwok,
     objects::text,
     plan::scenario,
     scenario::{Scenario, ok},
 };
 
-/// The pod garbage collector takes up to 20 s to see that a node is gone and waits another 40 s.
-const POD_GC: Duration = Duration::from_secs(150);
-
-fn attempts(occurrence: &Value) -> Vec<Value> {
+/// The attempts of an occurrence.
+pub(super) fn attempts(occurrence: &Value) -> Vec<Value> {
     occurrence["status"]["attempts"].as_array().cloned().unwrap_or_default()
 }
 
 /// Applies a schedule and asks for an instant of it by hand; gives the occurrence's name.
-async fn run_now(s: &Scenario, name: &str, play: &Value, spec: &Value) -> String {
+pub(super) async fn run_now(s: &Scenario, name: &str, play: &Value, spec: &Value) -> String {
     s.apply(&schedule(name, &not_soon(), play, spec).to_string()).await;
     trigger(s, name, minutes_ago(5)).await
 }
@@ -59,77 +56,6 @@ fn a_job_of_someone_else_keeps_its_name_and_the_next_instant_runs() {
         assert_eq!((uid(&still), &still["spec"]), (uid(&theirs), &theirs["spec"]));
         assert_eq!(runs_of(s, &taken).await, 0);
         assert_eq!(runs_of(s, &free).await, 1);
-    });
-}
-
-/// Two runs on a node of their own that was removed under them, Unresolved: the first of `names`, and
-/// the other.
-async fn lost_with_their_node(s: &Scenario, names: [&str; 2]) -> [Value; 2] {
-    let node = format!("node-{}", s.namespace);
-    ok(kwok::add_node(&s.bed, &node, Some(&s.namespace)).await);
-    ok(kwok::node_ready(&s.bed, &node).await);
-    let placed = kwok::placement(&s.namespace);
-    let spec = json!({"run": {
-        "actionClass": "Fenced", "maxAttempts": 3, "job": {"template": {"spec": placed}},
-    }});
-    let hangs = json!({"play/hang": "true"});
-    let occurrences =
-        [run_now(s, names[0], &hangs, &spec).await, run_now(s, names[1], &hangs, &spec).await];
-    operator(s).await;
-    let here = |o: &Value| attempts(o).first().is_some_and(|a| a["pod"]["nodeUID"].is_string());
-    for name in &occurrences {
-        let running = s.wait_for("mocc", name, "it runs on a known node", SOON, here).await;
-        assert_eq!(attempts(&running)[0]["pod"]["node"], node);
-    }
-    ok(s.kubectl().run(&["delete", "node", &node]).await);
-    let first = in_state_within(s, &occurrences[0], "Unresolved", POD_GC).await;
-    let other = in_state_within(s, &occurrences[1], "Unresolved", POD_GC).await;
-    // It is there again, but it is another machine.
-    ok(kwok::add_node(&s.bed, &node, Some(&s.namespace)).await);
-    [first, other]
-}
-
-async fn resolve(s: &Scenario, name: &str, resolution: &Value) {
-    patch(s, "mocc", name, &json!({"spec": {"resolution": resolution}})).await;
-}
-
-#[test]
-fn a_run_on_a_node_that_was_removed_is_unresolved_until_a_person_decides() {
-    scenario().within(Duration::from_secs(300)).on_throw_away_cluster().run(async |s| {
-        let [lost, other] = lost_with_their_node(s, ["lost", "other"]).await;
-        for object in [&lost, &other] {
-            assert_eq!(state_of(object), ("Unresolved", "EndNotSeen"));
-            assert!(message_of(object).contains("Node"), "{}", message_of(object));
-            assert_eq!(attempts(object).len(), 1, "nothing is tried again: {object}");
-        }
-        // It holds its place: it may still run.
-        let next = trigger(s, "lost", minutes_ago(3)).await;
-        assert_eq!(state_of(&in_state(s, &next, "Pending").await), ("Pending", "Waiting"));
-        assert!(claims(&s.get("msched", "lost").await.unwrap(), uid(&lost), true));
-        let name = text(&lost, "/metadata/name");
-        let known = json!({"attempt": 1, "decision": "Succeeded", "reason": "it is on the share"});
-        resolve(s, name, &known).await;
-        let over = in_state(s, name, "Succeeded").await;
-        assert_eq!(state_of(&over), ("Succeeded", "ResolvedByPerson"));
-        assert!(message_of(&over).contains("it is on the share"), "{}", message_of(&over));
-        let free = |m: &Value| !claims(m, uid(&lost), true);
-        s.wait_for("msched", "lost", "its place is free", SOON, free).await;
-        in_state(s, &next, "Running").await;
-        assert_eq!(attempts(&over).len(), 1);
-        assert_eq!(runs_of(s, name).await, 1);
-        // Trying again needs the word that it may run twice.
-        let name = text(&other, "/metadata/name");
-        let mut again = json!({"attempt": 1, "decision": "Retry", "reason": "the share is empty"});
-        resolve(s, name, &again).await;
-        let told = |o: &Value| attempts(o)[0]["stopRequestedTime"].is_string();
-        let waits = s.wait_for("mocc", name, "the old run is told to stop", SOON, told).await;
-        assert_eq!((text(&waits, "/status/state"), attempts(&waits).len()), ("Unresolved", 1));
-        assert_eq!(runs_of(s, name).await, 1);
-        again["acceptDuplicate"] = json!(true);
-        resolve(s, name, &again).await;
-        let second = in_state(s, name, "Running").await;
-        assert_eq!(attempts(&second).len(), 2);
-        assert_eq!(runs_of(s, name).await, 2);
     });
 }
 

@@ -1,12 +1,16 @@
 //! What must hold, one function a scenario.
 
+mod absence;
+mod acts;
 mod asks;
 mod bad_input;
 mod bed;
 mod burst;
 mod by_hand;
 mod chart;
+mod command_rights;
 mod commands;
+mod concurrency;
 mod election;
 mod failover;
 mod faults;
@@ -14,6 +18,7 @@ mod fencing;
 mod flood;
 mod history;
 mod jobs;
+mod outside;
 mod parity;
 mod people;
 mod proxy;

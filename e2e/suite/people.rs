@@ -1,15 +1,13 @@
 //! People act on what runs: they cancel it, delete it, suspend or replace its Job. Nothing runs twice
 //! for that, and its place is free only when its run is over.
 
-use std::time::Duration;
-
 use punctual::{identity::occurrence_name, time::IntendedTime};
 use serde_json::{Value, json};
 
 use super::steps::{
-    SOON, after, apply_back_dated, claims, claims_nothing, hourly_at, in_state, in_state_within,
-    job_of, let_go, minutes_ago, not_soon, operator, patch, runs_of, schedule, skipped,
-    skipped_total, state_of, trigger, trigger_again, try_patch, uid,
+    SOON, after, apply_back_dated, claims, claims_nothing, hourly_at, in_state, job_of, let_go,
+    minutes_ago, not_soon, operator, patch, runs_of, schedule, skipped, skipped_total, state_of,
+    trigger, trigger_again, try_patch, uid,
 };
 use crate::{
     bed::{
@@ -21,20 +19,27 @@ use crate::{
     checker::Exception,
 };
 
-/// Without a stop that we asked for, a pod that vanished counts as over when its node was Ready for
-/// a minute afterwards.
-const VANISHED: Duration = Duration::from_secs(120);
-
 /// A schedule with one instant that was just missed, whose run goes on until it is told to end.
 /// `play` and `spec` as for [`schedule`].
-async fn runs(s: &Scenario, name: &str, play: Value, spec: &Value) -> (String, IntendedTime) {
+pub(super) async fn runs(
+    s: &Scenario,
+    name: &str,
+    play: Value,
+    spec: &Value,
+) -> (String, IntendedTime) {
     let at = minutes_ago(5);
     runs_at(s, name, at, &play, spec).await;
     (occurrence_name(name, at), at)
 }
 
 /// The same with this instant.
-async fn runs_at(s: &Scenario, name: &str, at: IntendedTime, play: &Value, spec: &Value) {
+pub(super) async fn runs_at(
+    s: &Scenario,
+    name: &str,
+    at: IntendedTime,
+    play: &Value,
+    spec: &Value,
+) {
     let mut annotations = json!({"play/hang": "true"});
     for (key, value) in play.as_object().into_iter().flatten() {
         annotations[key] = value.clone();
@@ -44,13 +49,13 @@ async fn runs_at(s: &Scenario, name: &str, at: IntendedTime, play: &Value, spec:
 }
 
 /// The pods of a Job.
-async fn pods_of(s: &Scenario, job: &str) -> Vec<Value> {
+pub(super) async fn pods_of(s: &Scenario, job: &str) -> Vec<Value> {
     let mut pods = s.list("pod").await;
     pods.retain(|pod| text(pod, "/metadata/labels/batch.kubernetes.io~1job-name") == job);
     pods
 }
 
-fn is_leaving(object: &Value) -> bool {
+pub(super) fn is_leaving(object: &Value) -> bool {
     !text(object, "/metadata/deletionTimestamp").is_empty()
 }
 
@@ -161,95 +166,6 @@ fn a_job_suspended_by_a_person_fails_and_is_not_released_again() {
         s.wait_for("msched", "suspended", "its place is free", SOON, claims_nothing).await;
         assert_eq!(over["status"]["attempts"].as_array().map(Vec::len), Some(1));
         assert_eq!(runs_of(s, &name).await, 1);
-    });
-}
-
-#[test]
-fn a_job_deleted_by_a_person_is_not_run_again() {
-    scenario().on_throw_away_cluster().run(async |s| {
-        let retries = json!({"run": {"maxAttempts": 3}});
-        let (name, _) = runs(s, "deleted", json!({}), &retries).await;
-        operator(s).await;
-        in_state(s, &name, "Running").await;
-        ok(s.kubectl().run(&["delete", "job", &job_of(&name, 1)]).await);
-        let over = in_state_within(s, &name, "Failed", VANISHED).await;
-        assert_eq!(state_of(&over), ("Failed", "Deleted"));
-        assert_eq!(over["status"]["attempts"].as_array().map(Vec::len), Some(1));
-        s.wait_for("msched", "deleted", "its place is free", SOON, claims_nothing).await;
-        assert_eq!(s.list("job").await.len(), 0);
-        assert_eq!(runs_of(s, &name).await, 1);
-    });
-}
-
-#[test]
-fn a_job_replaced_by_another_of_its_name_is_left_alone_and_not_run_again() {
-    scenario().on_throw_away_cluster().run(async |s| {
-        let retries = json!({"run": {"maxAttempts": 3}});
-        let (name, _) = runs(s, "replaced", json!({}), &retries).await;
-        operator(s).await;
-        in_state(s, &name, "Running").await;
-        let job = job_of(&name, 1);
-        let foreign = json!({
-            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": job},
-            "spec": {"template": {
-                "metadata": {"annotations": {"play/hang": "true"}},
-                "spec": {
-                    "restartPolicy": "Never",
-                    "containers": [{"name": "main", "image": "registry.example/none:1"}],
-                },
-            }},
-        });
-        let said =
-            ok(s.kubectl().try_run(&["replace", "--force", "-f", "-"], &foreign.to_string()).await);
-        assert!(said.ok, "{}", said.stderr);
-        let theirs = s.get("job", &job).await.expect("it was created");
-        let over = in_state_within(s, &name, "Failed", VANISHED).await;
-        assert_eq!(state_of(&over), ("Failed", "Deleted"));
-        assert_eq!(over["status"]["attempts"].as_array().map(Vec::len), Some(1));
-        s.wait_for("msched", "replaced", "its place is free", SOON, claims_nothing).await;
-        let still = s.get("job", &job).await.expect("a person's Job is left alone");
-        assert_eq!((uid(&still), is_leaving(&still)), (uid(&theirs), false));
-        assert_eq!(pods_of(s, &job).await.len(), 1);
-        assert_eq!(runs_of(s, &name).await, 1);
-    });
-}
-
-/// The manifest of a Job as a person saves it to create it again: with everything that we wrote.
-fn copy_of(job: &Value) -> Value {
-    let mut copy = job.clone();
-    copy["apiVersion"] = json!("batch/v1");
-    copy["kind"] = json!("Job");
-    copy["status"] = Value::Null;
-    copy["spec"]["selector"] = Value::Null;
-    copy["spec"]["template"]["metadata"]["labels"] = Value::Null;
-    for field in ["uid", "resourceVersion", "managedFields", "creationTimestamp", "generation"] {
-        copy["metadata"][field] = Value::Null;
-    }
-    for label in ["controller-uid", "batch.kubernetes.io/controller-uid"] {
-        copy["metadata"]["labels"][label] = Value::Null;
-    }
-    copy
-}
-
-#[test]
-fn a_copy_of_a_deleted_job_does_not_pass_for_it_and_is_stopped() {
-    let at = minutes_ago(5);
-    let name = occurrence_name("copied", at);
-    let by_hand = Exception::StartedByHand(job_of(&name, 1));
-    scenario().on_throw_away_cluster().allow(by_hand).run(async |s| {
-        runs_at(s, "copied", at, &json!({}), &json!({"run": {"maxAttempts": 3}})).await;
-        operator(s).await;
-        in_state(s, &name, "Running").await;
-        let job = job_of(&name, 1);
-        let copy = copy_of(&s.get("job", &job).await.unwrap());
-        let replace = ["replace", "--force", "-f", "-"];
-        let said = ok(s.kubectl().try_run(&replace, &copy.to_string()).await);
-        assert!(said.ok, "{}", said.stderr);
-        let over = in_state_within(s, &name, "Failed", VANISHED).await;
-        assert_eq!(state_of(&over), ("Failed", "Deleted"));
-        assert_eq!(over["status"]["attempts"].as_array().map(Vec::len), Some(1));
-        s.wait_gone("job", &job, SOON).await;
-        s.wait_for("msched", "copied", "its place is free", SOON, claims_nothing).await;
     });
 }
 

@@ -1,7 +1,7 @@
 //! Steps that scenarios share: manifests, schedules whose instants are past, what a person types,
 //! and what stands in a status.
 
-use std::{process::Stdio, time::Duration};
+use std::{path::Path, process::Stdio, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use punctual::{
@@ -31,7 +31,13 @@ const LEASE: Duration = Duration::from_secs(30);
 
 /// Starts the one replica of a scenario in which leadership does not matter.
 pub(super) async fn operator(s: &Scenario) {
-    let options = ReplicaOptions { lease_duration: Some(LEASE), ..ReplicaOptions::default() };
+    operator_with(s, &[]).await;
+}
+
+/// The same with further arguments.
+pub(super) async fn operator_with(s: &Scenario, args: &[&str]) {
+    let args = args.iter().map(ToString::to_string).collect();
+    let options = ReplicaOptions { lease_duration: Some(LEASE), args, ..ReplicaOptions::default() };
     s.replica_with("r0", &options).await;
 }
 
@@ -164,10 +170,15 @@ impl Answer {
 
 /// Runs `punctual` as a person does, in the scenario's namespace.
 pub(super) async fn punctual(s: &Scenario, args: &[&str]) -> Answer {
+    let args = [args, &["--namespace", &s.namespace]].concat();
+    punctual_with(&s.bed.kubeconfig, &args).await
+}
+
+/// Runs `punctual` with another kubeconfig.
+pub(super) async fn punctual_with(kubeconfig: &Path, args: &[&str]) -> Answer {
     let child = Command::new(env!("CARGO_BIN_EXE_punctual"))
         .args(args)
-        .args(["--namespace", &s.namespace])
-        .env("KUBECONFIG", &s.bed.kubeconfig)
+        .env("KUBECONFIG", kubeconfig)
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();

@@ -173,9 +173,7 @@ pub async fn leading(s: &Scenario) -> usize {
 
 /// Epoch of the present term, as the Lease says.
 pub async fn epoch(s: &Scenario) -> i64 {
-    let lease = s.get("lease", &s.lease).await.expect("there is a Lease");
-    let annotation = lease["metadata"]["annotations"]["punctual.dev/epoch"].as_str();
-    annotation.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no epoch on {lease}"))
+    ok(s.epoch().await)
 }
 
 /// Waits until a term was renewed so many times, or has ended.

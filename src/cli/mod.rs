@@ -1,23 +1,29 @@
 //! The command line: one file a subcommand.
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode, sync::OnceLock};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+pub mod act;
 pub mod audit;
+pub mod completion;
 pub mod convert;
 pub mod crds;
 pub mod drill;
 pub mod fakeprovider;
 pub mod input;
+pub mod logs;
 pub mod next;
 pub mod output;
 pub mod plan;
 pub mod run;
 pub mod status;
 pub mod target;
+pub mod trace;
 pub mod trigger;
+pub mod trouble;
 pub mod version;
+pub mod when;
 pub mod why;
 
 /// Scheduled work that happens once, on time and explainably.
@@ -34,6 +40,10 @@ enum Command {
     Audit(audit::Args),
     /// Run every instant of a time, as occurrences made by hand.
     Backfill(trigger::BackfillArgs),
+    /// Ask for the end of an occurrence or a report; says what must be confirmed first.
+    Cancel(act::cancel::Args),
+    /// Print what a shell needs to complete this program's command line.
+    Completion(completion::Args),
     /// Make a schedule of a CronJob, with comments on what differs; with --check, list the instants at
     /// which only one of them would run.
     Convert(convert::Args),
@@ -43,15 +53,27 @@ enum Command {
     Drill(drill::Args),
     /// Serve as an execution service that executes nothing, for tests of run.http.
     FakeProvider(fakeprovider::Args),
+    /// Print what the pod of an attempt wrote.
+    Logs(logs::Args),
     /// List the next instants of a schedule, with local times and what clock changes do to them.
     Next(next::Args),
+    /// Pause a schedule or a queue, with a note and an end.
+    Pause(act::pause::PauseArgs),
     /// Show what the operator would run and skip with a schedule at a moment; reads the cluster only
     /// with --cluster.
     Plan(plan::Args),
+    /// Decide about an attempt whose outcome nobody knows.
+    Resolve(act::resolve::Args),
+    /// Create a report again that its queue did not take.
+    Resubmit(act::resubmit::Args),
+    /// Take back a pause of a schedule or a queue.
+    Resume(act::pause::ResumeArgs),
     /// Run the operator.
     Run(Box<run::Args>),
     /// Show who leads, what needs a person, and how schedules and queues stand; reads only.
     Status(status::Args),
+    /// Show what a leader found when it took over, and what of it needs a person.
+    Trace(trace::Args),
     /// Run one instant of a schedule, as an occurrence made by hand.
     Trigger(trigger::Args),
     /// Print the version of this program.
@@ -90,11 +112,59 @@ impl CliError {
     }
 }
 
+/// The name under which kubectl looks for the command `kubectl punctual`.
+const PLUGIN: &str = "kubectl-punctual";
+
+/// The name of the file by which this program was called: `punctual` or one of those that kubectl
+/// looks for.
+fn file_name() -> &'static str {
+    static CALLED: OnceLock<&str> = OnceLock::new();
+    CALLED.get_or_init(|| {
+        let called = std::env::args_os().next().unwrap_or_default();
+        let stem = Path::new(&called).file_stem().unwrap_or_default();
+        [PLUGIN, completion::COMPLETER].into_iter().find(|name| stem == *name).unwrap_or("punctual")
+    })
+}
+
+/// What a person types to run this program, for help and for sentences that name a command.
+fn program() -> &'static str {
+    if file_name() == PLUGIN { "kubectl punctual" } else { "punctual" }
+}
+
+/// The command line.
+fn command() -> clap::Command {
+    Cli::command().bin_name(program())
+}
+
 /// Runs the command line and returns the process's exit code.
 pub fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let outcome = if file_name() == completion::COMPLETER {
+        completion::for_kubectl()
+    } else {
+        let cli = Cli::from_arg_matches(&command().get_matches());
+        run_command(cli.unwrap_or_else(|error| error.exit()).command)
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("{}: {error}", program());
+            ExitCode::from(error.code())
+        }
+    }
+}
+
+fn run_command(command: Command) -> Result<u8, CliError> {
+    match command {
         Command::Audit(args) => audit::run(&args),
         Command::Backfill(args) => trigger::backfill(&args),
+        Command::Cancel(args) => act::cancel::run(&args),
+        Command::Completion(args) => completion::run(&args),
+        Command::Logs(args) => logs::run(&args),
+        Command::Pause(args) => act::pause::pause(&args),
+        Command::Resolve(args) => act::resolve::run(&args),
+        Command::Resubmit(args) => act::resubmit::run(&args),
+        Command::Resume(args) => act::pause::resume(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Trigger(args) => trigger::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Crds(args) => crds::run(&args),
@@ -106,12 +176,32 @@ pub fn main() -> ExitCode {
         Command::Status(args) => status::run(&args),
         Command::Version(args) => version::run(&args),
         Command::Why(args) => why::run(&args),
-    };
-    match outcome {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            eprintln!("punctual: {error}");
-            ExitCode::from(error.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_that_acts_on_a_cluster_shows_examples_and_exit_codes() {
+        let mut all = command();
+        all.build();
+        let of_clusters: Vec<_> = all
+            .get_subcommands()
+            .filter(|one| one.get_arguments().any(|argument| argument.get_id() == "context"))
+            .collect();
+        assert!(of_clusters.len() >= 10, "{}", of_clusters.len());
+        for one in of_clusters {
+            let help = one.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let name = one.get_name();
+            assert!(help.contains(&format!("kubectl punctual {name} ")), "{name}: {help}");
+            assert!(help.contains("Exit codes: 0 "), "{name}: {help}");
         }
     }
 }

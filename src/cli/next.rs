@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     CliError, DONE, input, output,
-    target::{Connection, Output, block_on, read_schedule, report_schedule_name, schedule_name},
+    target::{Connection, Output, SCHEDULES, Target, TargetKind, block_on, read},
 };
 use crate::{
     api::{MaintenanceSchedule, ReportSchedule},
@@ -25,6 +25,15 @@ const MAX_COUNT: u64 = 10_080;
 
 /// Arguments of `punctual next`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  # What a cron expression means, without a cluster.
+  kubectl punctual next --schedule '30 2 * * *' --time-zone Europe/Berlin --from 2026-10-24T00:00:00Z
+  # Of a schedule of the cluster, or of a file.
+  kubectl punctual next msched/nightly-retention --count 3
+  kubectl punctual next -f schedule.yaml -o json
+
+Exit codes: 0 done; 1 something is wrong; 2 an expression or zone that is refused, or bad usage.")]
 pub struct Args {
     /// A schedule of the cluster, like msched/nightly-retention or rsched/monthly-invoices.
     #[arg(value_name = "SCHEDULE", conflicts_with_all = ["schedule", "file", "time_zone", "dst_policy", "anchor"])]
@@ -138,9 +147,10 @@ fn on_cluster(
     from: Timestamp,
 ) -> Result<Schedule, CliError> {
     block_on(async {
-        let input = match report_schedule_name(target) {
-            Some(name) => live_input::<ReportSchedule>(connection, name).await?,
-            None => live_input::<MaintenanceSchedule>(connection, schedule_name(target)?).await?,
+        let Target { kind, name } = Target::parse(target, &SCHEDULES)?;
+        let input = match kind {
+            TargetKind::ReportSchedule => live_input::<ReportSchedule>(connection, &name).await?,
+            _ => live_input::<MaintenanceSchedule>(connection, &name).await?,
         };
         let refused = |error| CliError::Failed(format!("{target}: {error}"));
         input.to_schedule(from).map_err(refused)
@@ -152,6 +162,6 @@ async fn live_input<S: Kind + Object>(
     connection: &Connection,
     name: &str,
 ) -> Result<PlanInput, CliError> {
-    let live: S = read_schedule(&connection.connect().await?, name).await?;
+    let live: S = read(&connection.connect().await?, name).await?;
     Ok(plan_input(&live, &live.status().cloned().unwrap_or_default()))
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     CliError, DONE, input, output,
-    target::{Connection, Output, block_on, find_schedule},
+    target::{Connection, Output, block_on, find},
 };
 use crate::{
     api::{MaintenanceSchedule, ReportSchedule},
@@ -22,6 +22,14 @@ use crate::{
 
 /// Arguments of `punctual plan`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  # Before an edit is applied: what would the operator run and skip now?
+  kubectl punctual plan -f edited.yaml --cluster
+  # At another moment, from a saved object, without a cluster.
+  kubectl get msched nightly -o yaml | kubectl punctual plan -f - --now 2026-11-29T05:00:00Z -o json
+
+Exit codes: 0 done; 1 something is wrong; 2 a bad file or bad usage.")]
 pub struct Args {
     /// File with a schedule and its status, as `kubectl get -o yaml` shows it; `-` is standard input.
     #[arg(short, long, value_name = "FILE")]
@@ -79,10 +87,10 @@ async fn over_live(manifest: Value, connection: &Connection) -> Result<Value, Cl
     }
     let person = connection.connect_in(manifest["metadata"]["namespace"].as_str()).await?;
     if reports {
-        let live: Option<ReportSchedule> = find_schedule(&person, name).await?;
+        let live: Option<ReportSchedule> = find(&person, name).await?;
         return edited(manifest, person.namespace(), live.as_ref());
     }
-    let live: Option<MaintenanceSchedule> = find_schedule(&person, name).await?;
+    let live: Option<MaintenanceSchedule> = find(&person, name).await?;
     edited(manifest, person.namespace(), live.as_ref())
 }
 

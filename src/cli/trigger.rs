@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use super::{
     CliError, DONE, NO,
-    target::{Connection, Output, api_error, block_on, read_schedule, schedule_name},
+    target::{Connection, Output, Target, TargetKind, block_on, find, read},
+    trouble::Call,
 };
 use crate::{
     api::{
@@ -28,6 +29,15 @@ const MAX_BACKFILL: usize = 1000;
 
 /// Arguments of `punctual trigger`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  # Run it now, beside its plan.
+  kubectl punctual trigger msched/nightly-retention
+  # Run an instant that was skipped; if it ran, print its recorded result.
+  kubectl punctual trigger msched/nightly-retention --at 2026-11-29T02:00:00Z
+
+Exit codes: 0 created, or it exists and has not failed; 1 it ended otherwise than with success, or
+something is wrong; 2 bad usage.")]
 pub struct Args {
     /// The schedule, like msched/nightly-retention.
     schedule: String,
@@ -43,6 +53,15 @@ pub struct Args {
 
 /// Arguments of `punctual backfill`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  # What would be created.
+  kubectl punctual backfill msched/hourly-usage --from 2026-11-28T00:00:00Z --to 2026-11-28T23:59:00Z --dry-run
+  # Create it.
+  kubectl punctual backfill msched/hourly-usage --from 2026-11-28T00:00:00Z --to 2026-11-28T23:59:00Z
+
+Exit codes: 0 done; 1 one that existed ended otherwise than with success, or something is wrong; 2 bad
+usage.")]
 pub struct BackfillArgs {
     /// The schedule, like msched/nightly-retention.
     schedule: String,
@@ -127,9 +146,9 @@ impl Answer {
 /// Runs `punctual trigger`.
 pub fn run(args: &Args) -> Result<u8, CliError> {
     block_on(async {
-        let name = schedule_name(&args.schedule)?;
+        let target = Target::parse(&args.schedule, &[TargetKind::MaintenanceSchedule])?;
         let person = args.connection.connect().await?;
-        let schedule: MaintenanceSchedule = read_schedule(&person, name).await?;
+        let schedule: MaintenanceSchedule = read(&person, &target.name).await?;
         let at = args.at.unwrap_or_else(|| IntendedTime::floor(WallClock::system().now()));
         let answer = create(&person, &schedule, at).await?;
         args.output.print(&answer, || println!("{}", answer.sentence()))?;
@@ -140,12 +159,12 @@ pub fn run(args: &Args) -> Result<u8, CliError> {
 /// Runs `punctual backfill`.
 pub fn backfill(args: &BackfillArgs) -> Result<u8, CliError> {
     block_on(async {
-        let name = schedule_name(&args.schedule)?;
+        let target = Target::parse(&args.schedule, &[TargetKind::MaintenanceSchedule])?;
         if args.to < args.from {
             return Err(CliError::BadUsage("--to is before --from; swap them".to_owned()));
         }
         let person = args.connection.connect().await?;
-        let schedule: MaintenanceSchedule = read_schedule(&person, name).await?;
+        let schedule: MaintenanceSchedule = read(&person, &target.name).await?;
         let instants = instants(&schedule, args.from, args.to)?;
         let mut answers = Vec::new();
         for at in instants {
@@ -218,7 +237,8 @@ async fn create(
     schedule: &MaintenanceSchedule,
     at: IntendedTime,
 ) -> Result<Answer, CliError> {
-    match person.create(&by_hand(schedule, at)).await.map_err(api_error)? {
+    let call = Call::of::<MaintenanceOccurrence>("create", person);
+    match person.create(&by_hand(schedule, at)).await.map_err(|error| call.failed(error))? {
         Created::New(occurrence) => Ok(Answer::of(occurrence, false)),
         Created::Existing(occurrence) => Ok(Answer::of(occurrence, true)),
     }
@@ -232,9 +252,7 @@ async fn look_up(
 ) -> Result<Answer, CliError> {
     let wanted = by_hand(schedule, at);
     let key = ObjectKey::of(&wanted.metadata);
-    let existing: Option<MaintenanceOccurrence> =
-        person.reader().get(&key).await.map_err(api_error)?;
-    Ok(match existing {
+    Ok(match find::<MaintenanceOccurrence>(person, &key.name).await? {
         Some(occurrence) => Answer::of(occurrence, true),
         None => Answer::of(wanted, false),
     })

@@ -69,6 +69,12 @@ impl Clients {
         })
     }
 
+    /// A connection on which an answer may be silent for as long as it likes, as logs that are
+    /// followed are.
+    pub(super) fn patient(config: &Config) -> Result<Client, ApiError> {
+        build(config, CONNECT_TIMEOUT, None, SEND_TIMEOUT)
+    }
+
     /// Where the cluster is: `KUBECONFIG`, else `~/.kube/config`, else the pod's account. `context`
     /// names another context than the current one.
     pub async fn configuration(context: Option<&str>) -> Result<Config, ApiError> {
@@ -121,13 +127,13 @@ impl Clients {
 fn build(
     config: &Config,
     connect: Duration,
-    read: Duration,
+    read: impl Into<Option<Duration>>,
     send: Duration,
 ) -> Result<Client, ApiError> {
     let mut config = config.clone();
     config.default_retry = false; // a retried write is a blind resend
     config.connect_timeout = Some(connect);
-    config.read_timeout = Some(read);
+    config.read_timeout = read.into();
     config.write_timeout = Some(send);
     config.reset_reader_on_write = true; // time a pooled connection idled does not count
     Ok(ClientBuilder::try_from(config)?.build())

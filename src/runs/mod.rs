@@ -36,7 +36,7 @@ pub use ignored::is_about_ignored;
 pub use note::Note;
 pub use outcome::{OUTCOME_UNKNOWN, RETRY_REQUESTED, RETRY_SCHEDULED};
 pub use person::RESOLVED_BY_PERSON;
-pub use record::{Acceptance, End, Phase, Record, open_attempt};
+pub use record::{Acceptance, End, Phase, Record, newest_attempt, open_attempt};
 
 /// How long preparing is tried while the API server refuses, when there is no deadline.
 const PREPARE_PATIENCE: SignedDuration = SignedDuration::from_mins(10);

@@ -92,7 +92,7 @@ impl Record {
 
     /// Number of the newest attempt, 0 without one.
     pub fn newest(&self) -> i32 {
-        self.attempts.last().map_or(0, |attempt| attempt.number)
+        newest_attempt(&self.attempts)
     }
 
     /// Whether no further attempt can be recorded.
@@ -104,6 +104,11 @@ impl Record {
     pub fn open_attempt(&self) -> Option<&Attempt> {
         open_attempt(&self.attempts)
     }
+}
+
+/// Number of the newest of these attempts, 0 without one.
+pub fn newest_attempt(attempts: &[Attempt]) -> i32 {
+    attempts.last().map_or(0, |attempt| attempt.number)
 }
 
 /// The newest of these attempts, if it was committed and is not over.

@@ -429,3 +429,20 @@ fn three_attempts_that_time_out_fit_into_the_validity() {
         assert!(matches!(action, Action::Rest { .. }), "{secs}: {action:?}");
     }
 }
+
+#[test]
+fn a_lease_is_given_back_only_by_a_leader_that_ends_by_its_own_will() {
+    let taken = LostReason::Taken { holder: Some("other".to_owned()) };
+    for (reason, gives_back) in [
+        (LostReason::Shutdown, true),
+        (LostReason::Outranked, true),
+        (LostReason::FenceNotEnforced, true),
+        (taken, false),
+        (LostReason::LeaseDeleted, false),
+        (LostReason::Steered, false),
+        (LostReason::VersionWentBack, false),
+        (LostReason::Expired, false),
+    ] {
+        assert_eq!(reason.gives_back(), gives_back, "{reason:?}");
+    }
+}

@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    fn job(name: &str, owner: Option<&str>, notes: Value) -> Job {
+    fn job(name: &str, owner: Option<&str>, notes: &Value) -> Job {
         let owners = owner.map(|owner| json!([{
             "apiVersion": "batch/v1", "kind": "CronJob", "name": owner, "uid": "c1", "controller": true,
         }]));
@@ -114,59 +114,59 @@ mod tests {
     fn the_instant_is_in_the_annotation_or_in_the_name() {
         let at = |text: &str| Some(text.parse::<Timestamp>().unwrap());
         let scheduled = |text: &str| json!({SCHEDULED: text});
-        for (description, job, cronjob, instant, known_by) in [
+        for (description, job, cronjob, instant, known_by) in vec![
             (
                 "the annotation, in its own zone",
-                job("nightly-29334840", Some("nightly"), scheduled("2025-10-11T04:00:00+02:00")),
+                job("nightly-29334840", Some("nightly"), &scheduled("2025-10-11T04:00:00+02:00")),
                 "nightly",
                 at("2025-10-11T02:00:00Z"),
                 "scheduled-timestamp annotation",
             ),
             (
                 "an orphan keeps the annotation",
-                job("nightly-29334840", None, scheduled("2025-10-11T02:00:00Z")),
+                job("nightly-29334840", None, &scheduled("2025-10-11T02:00:00Z")),
                 "nightly",
                 at("2025-10-11T02:00:00Z"),
                 "scheduled-timestamp annotation",
             ),
             (
                 "minutes in the name",
-                job("nightly-27345600", Some("nightly"), Value::Null),
+                job("nightly-27345600", Some("nightly"), &Value::Null),
                 "nightly",
                 at("2021-12-29T00:00:00Z"),
                 "name suffix",
             ),
             (
                 "seconds in the name",
-                job("nightly-1609459200", Some("nightly"), Value::Null),
+                job("nightly-1609459200", Some("nightly"), &Value::Null),
                 "nightly",
                 at("2021-01-01T00:00:00Z"),
                 "name suffix",
             ),
             (
                 "a name of its own",
-                job("nightly-again", Some("nightly"), Value::Null),
+                job("nightly-again", Some("nightly"), &Value::Null),
                 "nightly",
                 None,
                 "no instant in the Job",
             ),
             (
                 "digits that are no time",
-                job("nightly-12", Some("nightly"), Value::Null),
+                job("nightly-12", Some("nightly"), &Value::Null),
                 "nightly",
                 None,
                 "no instant in the Job",
             ),
             (
                 "made by hand, with digits",
-                job("nightly-27345600", Some("nightly"), json!({INSTANTIATE: "manual"})),
+                job("nightly-27345600", Some("nightly"), &json!({INSTANTIATE: "manual"})),
                 "nightly",
                 None,
                 "made by hand from the CronJob",
             ),
             (
                 "digits of another name",
-                job("other-27345600", Some("nightly"), Value::Null),
+                job("other-27345600", Some("nightly"), &Value::Null),
                 "nightly",
                 None,
                 "no instant in the Job",
@@ -183,11 +183,11 @@ mod tests {
 
     #[test]
     fn digits_that_cannot_be_the_time_of_the_job_are_a_hash() {
-        let mut hashed = job("hello-1859028810", Some("hello"), Value::Null);
+        let mut hashed = job("hello-1859028810", Some("hello"), &Value::Null);
         hashed.metadata.creation_timestamp =
             serde_json::from_value(json!("2016-10-25T10:00:00Z")).unwrap();
         assert_eq!(of(&hashed).unwrap().instant, None);
-        let mut late = job("hello-27345600", Some("hello"), Value::Null);
+        let mut late = job("hello-27345600", Some("hello"), &Value::Null);
         late.metadata.creation_timestamp =
             serde_json::from_value(json!("2021-12-31T00:00:00Z")).unwrap();
         assert!(of(&late).unwrap().instant.is_some(), "two days late is a Job of that instant");
@@ -196,10 +196,10 @@ mod tests {
     #[test]
     fn a_job_of_nobody_is_no_ones() {
         assert_eq!(
-            of(&job("nightly-27345600", None, Value::Null)),
+            of(&job("nightly-27345600", None, &Value::Null)),
             None,
             "digits alone prove nothing"
         );
-        assert_eq!(of(&job("x", None, json!({SCHEDULED: "soon"}))), None);
+        assert_eq!(of(&job("x", None, &json!({SCHEDULED: "soon"}))), None);
     }
 }

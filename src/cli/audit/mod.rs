@@ -41,7 +41,7 @@ Examples:
   kubectl punctual audit duplicates -n docs -o json
   kubectl punctual audit duplicates -n docs --same cronjob/old-nightly=msched/nightly-retention
 
-It only reads (list, in pages of 500). Exit code: 0 no duplicates, 3 some were found, 1 it could not
+It only reads (list, in pages of 500). Exit codes: 0 no duplicates, 3 some were found, 1 it could not
 look, 2 bad usage.")]
 struct Duplicates {
     /// Look at all namespaces.

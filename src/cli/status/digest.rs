@@ -18,7 +18,7 @@ use crate::{
     cli::why::{Target, from_now, pod, second, span},
     runs::conditions,
     schedules::Kind,
-    time::SkipReason,
+    time::{IntendedTime, SkipReason},
 };
 
 /// Most things that need a person that are listed one by one; all are counted.
@@ -128,9 +128,8 @@ fn clocks(facts: &Facts) -> Clocks {
         _ => "the leader has no complaint".to_owned(),
     };
     if let Some(ahead) = own.filter(|ahead| ahead.abs() > TOLERATED) {
-        message += &format!(
-            "; this machine's clock is {ahead} s ahead of the API server's, so ages here are off by that"
-        );
+        let text = "; ages here are off, because this machine's clock and the API server's differ: ahead by";
+        message = format!("{message}{text} {ahead} s");
     }
     Clocks { skewed, own_ahead_seconds: own, message }
 }
@@ -307,7 +306,7 @@ impl Digest<'_> {
     }
 
     fn next_of(&mut self, of: &Named, status: &MaintenanceScheduleStatus) {
-        let Some(next) = status.next_schedule_time.map(|next| next.timestamp()) else { return };
+        let Some(next) = status.next_schedule_time.map(IntendedTime::timestamp) else { return };
         if self.facts.now.duration_since(next) > LATE {
             self.schedules.late += 1;
             let ready = find(&status.conditions, conditions::READY);

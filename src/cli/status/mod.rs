@@ -20,7 +20,7 @@ Examples:
   kubectl punctual status -n docs
   kubectl punctual status -A -o json
 
-It only reads (get and list). Exit code: 0 all is well, 1 something needs a person or nobody leads,
+It only reads (get and list). Exit codes: 0 all is well, 1 something needs a person or nobody leads,
 2 bad usage.")]
 pub struct Args {
     /// Look at all namespaces.

@@ -255,7 +255,7 @@ fn clocks_that_disagree_are_told() {
     facts.server_time = Some("2026-11-29T02:58:00Z".parse().unwrap());
     let report = digest(&facts);
     assert_eq!(report.clocks.own_ahead_seconds, Some(120));
-    assert!(report.clocks.message.contains("120 s ahead"));
+    assert!(report.clocks.message.contains("ahead by 120 s"));
 }
 
 #[test]

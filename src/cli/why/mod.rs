@@ -45,7 +45,7 @@ Examples:
   kubectl punctual why msched/nightly-retention --at 2026-11-29T02:00:00Z
   kubectl punctual why rjob/acme-usage-2026-11 -o json
 
-It only reads (get and list). Exit code: 0 answered, 1 there is no such object or it cannot be read,
+It only reads (get and list). Exit codes: 0 answered, 1 there is no such object or it cannot be read,
 2 bad usage.")]
 pub struct Args {
     /// What to explain, as KIND/NAME with mocc, msched, rjob, rqueue, rsched or rtrace.

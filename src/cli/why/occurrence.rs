@@ -56,7 +56,7 @@ impl View<'_> {
             uid: self.occurrence.metadata.uid.as_deref().unwrap_or_default(),
             attempts: &self.status.attempts,
             class: run.map_or(crate::api::ActionClass::Fenced, RunSpec::maintenance_class),
-            run,
+            spec: run,
             conditions: &self.status.conditions,
             due: Some(self.occurrence.spec.intended_time.timestamp()),
             cancel: self.occurrence.spec.cancel,

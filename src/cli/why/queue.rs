@@ -134,7 +134,7 @@ pub(super) fn tell_when_it_opens(answer: &mut Answer, queue: &ReportQueueSpec, n
     match spec::policy_ends(queue, now) {
         Some(at) => answer.then(Some(at), "The queue opens by itself (spec.admissionUntilTime)."),
         None => {
-            answer.then(None, "The queue opens when someone opens it; no time is set for that.")
+            answer.then(None, "The queue opens when someone opens it; no time is set for that.");
         }
     }
 }

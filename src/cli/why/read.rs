@@ -61,7 +61,7 @@ pub(in crate::cli) fn no_cluster(error: CliError) -> CliError {
         CliError::Failed(message) => CliError::Failed(format!(
             "{message}; check KUBECONFIG and --context, and whether kubectl get namespaces works"
         )),
-        other => other,
+        other @ CliError::BadUsage(_) => other,
     }
 }
 
@@ -230,8 +230,8 @@ impl Gathering {
     async fn line(&mut self, queue: &str) {
         let namespace = self.snapshot.key.namespace.clone();
         let over = ["Succeeded", "Failed", "Cancelled", "Rejected"];
-        let open: String = over.iter().map(|state| format!(",status.state!={state}")).collect();
-        let fields = format!("spec.queueName={queue}{open}");
+        let open = over.map(|state| format!("status.state!={state}")).join(",");
+        let fields = format!("spec.queueName={queue},{open}");
         let read = list_fields::<ReportJob>(&self.reader, &namespace, &fields).await;
         self.snapshot.others = self.soft("list reportjobs", &namespace, read);
     }

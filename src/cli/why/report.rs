@@ -50,7 +50,7 @@ impl View<'_> {
             uid: self.uid(),
             attempts: &self.status.attempts,
             class: run.map_or(crate::api::ActionClass::Idempotent, RunSpec::report_class),
-            run,
+            spec: run,
             conditions: &self.status.conditions,
             due: None,
             cancel: self.report.spec.cancel,

@@ -24,7 +24,7 @@ pub(super) struct Run<'a> {
     /// Its attempts, oldest first.
     pub(super) attempts: &'a [Attempt],
     /// What it runs.
-    pub(super) run: Option<&'a RunSpec>,
+    pub(super) spec: Option<&'a RunSpec>,
     /// What it may do.
     pub(super) class: ActionClass,
     /// Its conditions.
@@ -44,7 +44,7 @@ pub(super) struct Run<'a> {
 impl Run<'_> {
     /// What runs it, in words.
     fn provider(&self) -> String {
-        match self.run {
+        match self.spec {
             Some(run) if run.job.is_some() => "its Job".to_owned(),
             Some(RunSpec { http: Some(http), .. }) => format!("the service {}", http.url),
             Some(run) if run.simulated.is_some() => "the simulated provider".to_owned(),
@@ -148,7 +148,7 @@ impl Run<'_> {
     fn offer_decisions(&self, answer: &mut Answer, n: i32) {
         use ResolutionDecision::{Failed, Retry, Succeeded};
         let target = self.target;
-        if self.run.is_some_and(|run| run.job.is_some()) {
+        if self.spec.is_some_and(|run| run.job.is_some()) {
             answer.can("To see what it printed, if its pod is still there", target.logs());
             answer.can(
                 "To see its pods",
@@ -188,7 +188,7 @@ impl Run<'_> {
         let after = |from: Option<crate::api::Time>, seconds: i64| {
             from?.0.checked_add(SignedDuration::from_secs(seconds)).ok()
         };
-        let Some(run) = self.run else { return };
+        let Some(run) = self.spec else { return };
         if attempt.start_time.is_none() {
             let from = attempt.released_time.or(attempt.prepared_time);
             let limit = i64::from(run.start_timeout());

@@ -225,7 +225,7 @@ impl Controller {
                 self.queue.add(orphan_key(&stored));
             }
         }
-        snapshot.occurrence = stored;
+        snapshot.go_on_with(stored);
         Ok(())
     }
 

@@ -85,6 +85,21 @@ pub struct Snapshot {
     pub fence: Fence,
 }
 
+impl Snapshot {
+    /// Goes on with the version that was stored. What a provider said of an attempt says nothing of the
+    /// next one.
+    pub fn go_on_with(&mut self, stored: MaintenanceOccurrence) {
+        let newest = |occurrence: &MaintenanceOccurrence| {
+            occurrence.status.as_ref().map_or(0, |status| runs::newest_attempt(&status.attempts))
+        };
+        if newest(&stored) != newest(&self.occurrence) {
+            (self.prepared, self.withdrawn, self.answer) = (None, None, None);
+            (self.unreachable_since, self.cancelled) = (None, false);
+        }
+        self.occurrence = stored;
+    }
+}
+
 /// Decides the next step. Pure: equal snapshots and times give equal decisions.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
     if snapshot.occurrence.metadata.deletion_timestamp.is_some() {

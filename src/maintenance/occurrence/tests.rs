@@ -88,9 +88,10 @@ impl Driver {
         let decision = self.decide();
         self.notes.extend(decision.notes);
         if let Step::Write(status) = &decision.step {
-            let mut status = (**status).clone();
-            status.fence = Some(fence());
-            self.snapshot.occurrence.status = Some(status);
+            let mut stored = self.snapshot.occurrence.clone();
+            stored.status = Some((**status).clone());
+            stored.status.as_mut().unwrap().fence = Some(fence());
+            self.snapshot.go_on_with(stored);
             self.writes += 1;
             assert!(self.writes < 50, "does not come to rest");
         }
@@ -118,7 +119,6 @@ impl Driver {
         self.snapshot.prepared = Some(Prepared::Ready { handle: "job-uid".into() });
         assert_eq!(self.settle(), Step::Ask { attempt: 1 });
         assert_eq!(self.answer(RunStatus::Held), Step::Release { attempt: 1 });
-        self.snapshot.prepared = None;
         self
     }
 

@@ -69,6 +69,10 @@ fn a_retry_stays_unresolved_until_the_old_run_is_proven_over() {
             );
             driver.snapshot.cancelled = true;
             assert!(matches!(driver.answer(RunStatus::Absent), Step::Prepare { attempt: 2, .. }));
+            // All in one pass: what was said and done about the first attempt is not the second's.
+            driver.snapshot.prepared = Some(Prepared::Ready { handle: "second".into() });
+            assert_eq!(driver.settle(), Step::Ask { attempt: 2 });
+            assert!(!driver.snapshot.cancelled);
         }
     }
 }

@@ -346,8 +346,7 @@ impl Controller {
                 self.queue.add(orphan_key(&stored));
             }
         }
-        snapshot.job = stored;
-        snapshot.place = None;
+        snapshot.go_on_with(stored);
         Ok(())
     }
 

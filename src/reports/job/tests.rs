@@ -89,9 +89,10 @@ impl Driver {
         let decision = self.decide();
         self.notes.extend(decision.notes);
         if let Step::Write(status) = &decision.step {
-            let mut status = (**status).clone();
-            status.fence = Some(self.snapshot.fence.clone());
-            self.snapshot.job.status = Some(status);
+            let mut stored = self.snapshot.job.clone();
+            stored.status = Some((**status).clone());
+            stored.status.as_mut().unwrap().fence = Some(self.snapshot.fence.clone());
+            self.snapshot.go_on_with(stored);
             self.writes += 1;
             assert!(self.writes < 100, "does not come to rest");
         }
@@ -123,7 +124,6 @@ impl Driver {
         self.snapshot.prepared = Some(Prepared::Ready { handle: format!("job-uid-{attempt}") });
         assert_eq!(self.settle(), Step::Ask { attempt });
         assert_eq!(self.answer(RunStatus::Held), Step::Release { attempt });
-        self.snapshot.prepared = None;
     }
 
     pub(super) fn released(mut self) -> Self {

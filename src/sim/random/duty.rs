@@ -230,8 +230,8 @@ fn prepare(plan: &mut Plan, write: &str, dice: &mut Rng) {
             with_jobs(plan, dice);
             often(plan, &Move::Around(Around::Orphan));
         }
-        // Each removed record is an event, the second one of a series.
-        "delete mocc" | "patch event" => {
+        "patch event" => with_repeated_events(plan, dice),
+        "delete mocc" => {
             with_minutes(plan, dice, &json!({"simulated": {"durationSeconds": 5}}));
             plan.objects[0]["spec"]["retention"] = json!({"successful": 0, "failed": 0});
         }
@@ -264,6 +264,21 @@ fn with_minutes(plan: &mut Plan, dice: &mut Rng, run: &Value) {
         fields.remove("startingDeadlineSeconds");
     }
     plan.objects[0] = schedule;
+}
+
+/// Every schedule there can be skips each minute but one, for the same reason: a series of events for
+/// each of them, whatever becomes of the others.
+fn with_repeated_events(plan: &mut Plan, dice: &mut Rng) {
+    plan.objects.retain(|object| object["kind"] != "MaintenanceSchedule");
+    for name in objects::SCHEDULES {
+        let mut schedule = objects::schedule(dice, name);
+        schedule["spec"]["schedule"] = json!("* * * * *");
+        schedule["spec"]["concurrencyPolicy"] = json!("Forbid");
+        schedule["spec"]["run"] = json!({"simulated": {}});
+        plan.objects.push(schedule);
+        // As long as something may go wrong.
+        plan.rules.insert(0, objects::lasting(&format!("{name}-*"), plan.calm));
+    }
 }
 
 /// The first schedule runs a Job every minute, and each replaces the one before.

@@ -63,7 +63,7 @@ fn objects_of_plans_are_what_the_api_server_accepts() {
 }
 
 #[test]
-fn random_histories_are_clean() {
+fn histories_that_once_were_not_are_clean() {
     // 66: the second pod of a Job was deleted before it had started.
     // 29: both pods of a Job are over, and its occurrence waits for a person.
     // 11: a Job is deleted when its pod has no node yet.
@@ -80,7 +80,7 @@ fn random_histories_are_clean() {
     // 1090: a queue answers a job, and its own write fails.
     // 1470: a report is deleted while it runs and nobody leads, and made again under its name.
     let pinned = [11, 26, 29, 44, 80, 144, 149, 199, 214, 266, 575, 999, 1090, 1470];
-    for seed in (0..4).chain(pinned) {
+    for seed in pinned {
         hold("random", &history(seed));
     }
     hold("random without reports", &play(&plan::maintenance(66)));
@@ -120,6 +120,32 @@ fn situations_bring_what_they_are_for() {
         missing.extend(lacks.map(|row| format!("{seed}: {row}")));
     }
     assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// The duty of a seed by itself.
+fn duty_alone(seed: u64) -> Report {
+    let (objects, rules, moves) = (Vec::new(), Vec::new(), Vec::new());
+    let mut plan = Plan { objects, rules, moves, ..plan(seed) };
+    duty::put(&mut plan, seed);
+    play(&plan)
+}
+
+#[test]
+fn events_that_repeat_meet_their_fault() {
+    // Of a write that is not sent again by itself these two came least of all.
+    let wanted = ["held back", "429 after commit"];
+    let duties = duty::duties();
+    let of_repeats = (0..).zip(&duties).filter(|(_, duty)| duty.write == "patch event");
+    let mut met = Vec::new();
+    for (seed, duty) in of_repeats.filter(|(_, duty)| wanted.contains(&duty.effect.name().as_str()))
+    {
+        let report = duty_alone(seed);
+        hold("duty alone", &report);
+        let row = format!("fault: {} × {}", duty.effect.name(), duty.write);
+        assert!(rows(&report.coverage)[&row] > 0, "{row}, seed {seed}");
+        met.push(duty.effect.name());
+    }
+    assert_eq!(met, wanted);
 }
 
 #[test]

@@ -211,6 +211,10 @@ async fn ten_electors_race_for_one_expired_lease_and_one_wins_each_epoch() {
     let acquisitions = lab.puts(true);
     let won: Vec<&Logged> = acquisitions.iter().filter(|entry| entry.code == 200).collect();
     assert_eq!(won.len(), ROUNDS, "one winner a round");
+    let nonce =
+        |entry: &Logged| entry.body["metadata"]["annotations"]["punctual.dev/nonce"].to_string();
+    let nonces: BTreeSet<String> = acquisitions.iter().map(nonce).collect();
+    assert_eq!(nonces.len(), acquisitions.len(), "each acquisition has a nonce of its own");
     let lost = acquisitions.iter().filter(|entry| entry.code == 409).count();
     assert!(lost > ROUNDS, "they did race: {lost} were too late");
 }

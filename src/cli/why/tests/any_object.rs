@@ -25,10 +25,11 @@ objects:
 ";
     let mut spec = spec.to_owned();
     for n in 0..7 {
-        spec += &format!(
+        let job = format!(
             "- apiVersion: punctual.dev/v1alpha1\n  kind: ReportJob\n  metadata: {{name: r{n}, namespace: docs}}\n  spec: {{queueName: reports, tenant: t{}, run: {{simulated: {{}}}}}}\n",
             n % 3
         );
+        spec += &job;
     }
     spec += "provider:\n- {match: 'r0*', duration: 5s, outcome: Failed, reason: Unavailable}\n- {match: 'r1*', duration: 5s, outcome: Unknown}\n- {match: 'nightly-202611290210', outcome: Unknown}\n- {match: '*', duration: 12m}\nsteps:\n- {at: 4m, kill: leader}\n";
     ["4m30s", "15m", "75m"].map(|end| scene("many", &format!("{spec}end: {end}\n"))).into()
