@@ -2,6 +2,7 @@
 
 mod absence;
 mod acts;
+mod asks;
 mod bad_input;
 mod bed;
 mod burst;

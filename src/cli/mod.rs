@@ -5,6 +5,7 @@ use std::{path::Path, process::ExitCode, sync::OnceLock};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub mod act;
+pub mod audit;
 pub mod completion;
 pub mod convert;
 pub mod crds;
@@ -18,12 +19,14 @@ pub mod plan;
 mod progress;
 pub mod run;
 pub mod simulate;
+pub mod status;
 pub mod target;
 pub mod trace;
 pub mod trigger;
 pub mod trouble;
 pub mod version;
 pub mod when;
+pub mod why;
 
 /// Scheduled work that happens once, on time and explainably.
 #[derive(Debug, Parser)]
@@ -35,6 +38,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Look for work that ran more than once; reads only.
+    Audit(audit::Args),
     /// Run every instant of a time, as occurrences made by hand.
     Backfill(trigger::BackfillArgs),
     /// Ask for the end of an occurrence or a report; says what must be confirmed first.
@@ -70,12 +75,16 @@ enum Command {
     /// Play a day of reports on a queue, with bursts, failures and many tenants, to choose its slots and
     /// limits; values with commas are compared.
     Simulate(Box<simulate::Args>),
+    /// Show who leads, what needs a person, and how schedules and queues stand; reads only.
+    Status(status::Args),
     /// Show what a leader found when it took over, and what of it needs a person.
     Trace(trace::Args),
     /// Run one instant of a schedule, as an occurrence made by hand.
     Trigger(trigger::Args),
     /// Print the version of this program.
     Version(version::Args),
+    /// Explain an object: what happened, why, what happens next, what you can do; reads only.
+    Why(why::Args),
 }
 
 /// Exit code: done.
@@ -151,6 +160,7 @@ pub fn main() -> ExitCode {
 
 fn run_command(command: Command) -> Result<u8, CliError> {
     match command {
+        Command::Audit(args) => audit::run(&args),
         Command::Backfill(args) => trigger::backfill(&args),
         Command::Cancel(args) => act::cancel::run(&args),
         Command::Completion(args) => completion::run(&args),
@@ -169,7 +179,9 @@ fn run_command(command: Command) -> Result<u8, CliError> {
         Command::Plan(args) => plan::run(&args),
         Command::Run(args) => run::run(*args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Status(args) => status::run(&args),
         Command::Version(args) => version::run(&args),
+        Command::Why(args) => why::run(&args),
     }
 }
 

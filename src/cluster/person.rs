@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{
-    ApiError, Clients, Created, Deletion, FIELD_MANAGER, Object, ObjectKey, Reader,
+    ApiError, Clients, Created, Deletion, FIELD_MANAGER, LeaseApi, Object, ObjectKey, Reader,
     reader::{self, GET_TIMEOUT},
     writer::merge,
 };
@@ -22,6 +22,8 @@ use crate::api::{GROUP, VERSION};
 
 /// How long a person waits for an answer to a write.
 const WRITE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(15);
+/// How long a person waits for the Lease.
+const READ_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// The cluster as a person sees it.
 #[derive(Clone)]
@@ -71,6 +73,11 @@ impl Person {
     /// Live reads.
     pub fn reader(&self) -> Reader {
         self.clients.reader()
+    }
+
+    /// The Lease with this key, to be read.
+    pub fn lease(&self, key: ObjectKey) -> LeaseApi {
+        self.clients.lease(key, READ_TIMEOUT)
     }
 
     /// Whether the cluster knows the kinds of this program.

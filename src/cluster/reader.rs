@@ -83,7 +83,47 @@ impl Reader {
         namespace: &str,
         fields: &str,
     ) -> Result<Listed<K>, ApiError> {
-        self.list_with(Some(namespace), ListParams::default().limit(PAGE_SIZE).fields(fields)).await
+        self.list_where(Some(namespace), fields).await
+    }
+
+    /// All objects of a kind, in one namespace or (`None`) in all, that match the field selector.
+    pub async fn list_where<K: Object>(
+        &self,
+        namespace: Option<&str>,
+        fields: &str,
+    ) -> Result<Listed<K>, ApiError> {
+        self.list_with(namespace, ListParams::default().limit(PAGE_SIZE).fields(fields)).await
+    }
+
+    /// All objects of a kind, in one namespace or (`None`) in all, page by page, for lists that need
+    /// not be kept. `take` is told of each page whether the list begins (again, if its continue token
+    /// expired: what was taken before counts no more), the objects, and how many are about to come.
+    pub async fn pages<K: Object>(
+        &self,
+        namespace: Option<&str>,
+        mut take: impl FnMut(bool, Listed<K>, i64),
+    ) -> Result<(), ApiError> {
+        let api = self.api(namespace);
+        let mut last = ApiError::Gone;
+        for _ in 0..=MAX_RESTARTS {
+            let params = ListParams::default().limit(PAGE_SIZE);
+            let mut first = true;
+            let outcome = each_page(&api, params, |page, rest| {
+                take(std::mem::take(&mut first), page, rest);
+            });
+            match outcome.await {
+                Err(ApiError::Gone) => last = ApiError::Gone,
+                outcome => return outcome,
+            }
+        }
+        Err(last)
+    }
+
+    fn api<K: Object>(&self, namespace: Option<&str>) -> Api<DeserializeGuard<K>> {
+        match namespace {
+            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
+            None => Api::all(self.client.clone()),
+        }
     }
 
     async fn list_with<K: Object>(
@@ -91,10 +131,7 @@ impl Reader {
         namespace: Option<&str>,
         params: ListParams,
     ) -> Result<Listed<K>, ApiError> {
-        let api: Api<DeserializeGuard<K>> = match namespace {
-            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
-            None => Api::all(self.client.clone()),
-        };
+        let api = self.api(namespace);
         let mut last = ApiError::Gone;
         for _ in 0..=MAX_RESTARTS {
             match pages(&api, params.clone()).await {
@@ -123,14 +160,29 @@ where
 
 async fn pages<K: Object>(
     api: &Api<DeserializeGuard<K>>,
-    mut params: ListParams,
+    params: ListParams,
 ) -> Result<Listed<K>, ApiError> {
     let mut listed = Listed { items: Vec::new(), unreadable: Vec::new() };
+    let keep = |mut page: Listed<K>, _| {
+        listed.items.append(&mut page.items);
+        listed.unreadable.append(&mut page.unreadable);
+    };
+    each_page(api, params, keep).await?;
+    Ok(listed)
+}
+
+/// Gives every page, and how many objects are about to come after it.
+async fn each_page<K: Object>(
+    api: &Api<DeserializeGuard<K>>,
+    mut params: ListParams,
+    mut take: impl FnMut(Listed<K>, i64),
+) -> Result<(), ApiError> {
     for _ in 0..MAX_PAGES {
         let page: ObjectList<DeserializeGuard<K>> = timeout(PAGE_TIMEOUT, api.list(&params))
             .await
             .map_err(|_| ApiError::deadline())?
             .map_err(ApiError::from)?;
+        let mut listed = Listed { items: Vec::new(), unreadable: Vec::new() };
         for DeserializeGuard(object) in page.items {
             match object {
                 Ok(mut object) => {
@@ -143,9 +195,10 @@ async fn pages<K: Object>(
                 }),
             }
         }
+        take(listed, page.metadata.remaining_item_count.unwrap_or(0));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params.continue_token = Some(token),
-            None => return Ok(listed),
+            None => return Ok(()),
         }
     }
     Err(ApiError::Invalid { message: format!("a list has more than {MAX_PAGES} pages") })

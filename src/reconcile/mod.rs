@@ -25,7 +25,7 @@ use tokio::{
 use crate::{
     api::{Attempt, Fence},
     authority::{Fenced, Foreign, Gate, NotLeading, Permit, Quarantine},
-    cluster::{ApiError, Cache, FencedWriter, Object, ObjectKey, Reader, WriteError},
+    cluster::{ApiError, Cache, FencedWriter, Object, ObjectKey, Reader, WriteError, kind_of},
     providers::Providers,
     recovery::Recovery,
     retry::{self, ObjectBackoff},
@@ -33,6 +33,21 @@ use crate::{
     telemetry::{EventQueue, Metrics},
     time::WallClock,
 };
+
+/// Event about an object that a leader tried to write after its term was over.
+pub const FENCED_WRITE_REJECTED: &str = "FencedWriteRejected";
+
+/// What that event says: the epoch that tried, and the one that had sealed the object.
+pub fn fenced_write(mine: i64, newer: i64) -> String {
+    format!(
+        "a write of epoch {mine} was refused, because epoch {newer} has sealed the object since; it changed nothing"
+    )
+}
+
+/// Whether it is certain that the write changed nothing, because the API server said no.
+fn is_refusal(error: &WriteError) -> bool {
+    matches!(error, WriteError::Api(ApiError::Conflict { .. } | ApiError::FenceRefused))
+}
 
 /// Most rounds of one pass over one object. A pass ends by itself much earlier; the bound turns a
 /// decision that does not come to rest into a visible error instead of a busy loop.
@@ -226,11 +241,26 @@ impl Deps {
             }
             Err(error) => {
                 if let Ok(Some(live)) = self.reader.get::<K>(&ObjectKey::of(read.meta())).await {
+                    if is_refusal(&error) {
+                        self.tell_of_fenced_write(permit, &live);
+                    }
                     cache.observe(live);
                 }
                 Err(error.into())
             }
         }
+    }
+
+    /// A write was refused, and a newer term has sealed the object: whoever looks at it later is told
+    /// that this process tried, and that it changed nothing.
+    fn tell_of_fenced_write<K: Object + Fenced>(&self, permit: &Permit, live: &K) {
+        let mine = permit.term().epoch;
+        let Some(newer) = live.fence().map(|fence| fence.epoch).filter(|epoch| *epoch > mine)
+        else {
+            return;
+        };
+        let note = Note::warning(FENCED_WRITE_REJECTED, fenced_write(mine, newer));
+        self.note(kind_of::<K>(), &ObjectKey::of(live.meta()), live.meta().uid.as_deref(), &[note]);
     }
 
     /// The end of these attempts' parent is recorded. Whether something still acts for it.

@@ -109,7 +109,7 @@ struct Play<'a> {
     attempts: BTreeMap<u32, Vec<Attempt>>,
     /// When jobs were told that they start, and when that is told anew.
     expected: BTreeMap<u32, i64>,
-    expect: i64,
+    tell_at: i64,
     expect_every: i64,
     asked: usize,
     told: Vec<Told>,
@@ -145,7 +145,7 @@ impl<'a> Play<'a> {
             due: BTreeSet::new(),
             attempts: BTreeMap::new(),
             expected: BTreeMap::new(),
-            expect: from,
+            tell_at: from,
             expect_every: EXPECT_EVERY.max(length / MAX_EXPECTED),
             asked: 0,
             told: Vec::new(),
@@ -414,10 +414,10 @@ impl<'a> Play<'a> {
 
     /// Those who wait are told once in a while when they start, if it makes a difference to them.
     fn tell(&mut self) {
-        if !self.setting.tells || self.waiting.is_empty() || self.now < self.expect {
+        if !self.setting.tells || self.waiting.is_empty() || self.now < self.tell_at {
             return;
         }
-        self.expect = self.now + self.expect_every;
+        self.tell_at = self.now + self.expect_every;
         let now = at(self.now);
         let starts = drain::starts(&self.books, &self.waiting, &self.setting.rules, now);
         for (name, start) in starts {

@@ -14,7 +14,7 @@ mod replay;
 mod tests;
 pub mod wait_factor;
 
-pub use replay::{MAX_REPLAYED, Start, starts};
+pub use replay::{MAX_REPLAYED, Start, order, starts};
 
 /// Backoffs of a job with three attempts, in milliseconds: 30 s and 60 s.
 const BACKOFFS: i64 = 90_000;

@@ -32,6 +32,17 @@ pub fn starts(
     rules: &Rules,
     now: Timestamp,
 ) -> BTreeMap<Arc<str>, Start> {
+    let order = order(books, waiting, rules, now).into_iter().enumerate();
+    order.map(|(n, (name, at))| (name, Start { position: super::coarse(n + 1), at })).collect()
+}
+
+/// The same in the order of admission: names, and when each is likely to start.
+pub fn order(
+    books: &Books,
+    waiting: &Waiting,
+    rules: &Rules,
+    now: Timestamp,
+) -> Vec<(Arc<str>, Timestamp)> {
     let mut running: BinaryHeap<Reverse<(i64, Name, bool)>> = books
         .entries()
         .map(|entry| Reverse((remaining(entry, now), entry.tenant.as_str().into(), entry.retry)))
@@ -39,18 +50,15 @@ pub fn starts(
     let factor = books.wait_factor();
     let mut books = books.clone();
     let mut pass = Pass::new(&mut books, waiting, rules);
-    let mut found = BTreeMap::new();
+    let mut found = Vec::new();
     let mut at = 0;
     while found.len() < MAX_REPLAYED {
         if let Some(turn) = pass.next() {
             let Some(job) = pass.turns.job(&turn.next) else { break };
-            let start = Start {
-                position: super::coarse(found.len() + 1),
-                at: after(now, wait_factor::apply(factor, at)),
-            };
+            let start = after(now, wait_factor::apply(factor, at));
             let tenant = waiting.tenant(job.tenant).clone();
             running.push(Reverse((at.saturating_add(job.charge.max(1)), tenant, job.retry)));
-            found.insert(Arc::clone(&job.name), start);
+            found.push((Arc::clone(&job.name), start));
             pass.take(&turn);
         } else if let Some(Reverse((end, tenant, retry))) = running.pop() {
             at = end.max(at);

@@ -1,6 +1,8 @@
 //! Plays a scenario on the world.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use serde_json::Value;
 
 use super::{
     ApiFault, DEFAULT_NAMESPACE, DEFAULT_REST, Expectation, Manifest, Problem, ReplicaVerb,
@@ -9,6 +11,7 @@ use super::{
     show_time,
 };
 use crate::sim::{
+    Kind,
     api::{Deletion, Refusal, Request},
     chronicle::{Chronicle, Recorder, Run},
     world::{self, Setup, World, history},
@@ -36,6 +39,8 @@ pub struct Played {
     pub chronicle: Chronicle,
     /// Every committed write, a line each.
     pub write_log: String,
+    /// Every object as it was stored at the end.
+    pub objects: Vec<Arc<Value>>,
 }
 
 impl Played {
@@ -315,12 +320,14 @@ impl<'a> Stage<'a> {
     /// looks every two seconds.
     async fn finish(self, seed: u64) -> Played {
         let chronicle = self.recorder.chronicle(&self.world);
+        let model = self.world.model();
+        let objects = Kind::ALL.into_iter().flat_map(|kind| model.list(kind)).collect();
         self.world.run_until(self.world.elapsed() + LAST_LOOK).await;
         self.world.settle().await;
         let mut broken: Vec<String> = self.world.finish().iter().map(ToString::to_string).collect();
         broken.extend(self.world.defects());
         let write_log = self.world.write_log();
-        Played { seed, failures: self.failures, broken, chronicle, write_log }
+        Played { seed, failures: self.failures, broken, chronicle, write_log, objects }
     }
 }
 

@@ -1,0 +1,215 @@
+//! What `punctual status` needs, read by get and list.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::events::v1::Event;
+use serde_json::Value;
+use tokio::time::sleep;
+
+use crate::{
+    api::{
+        MaintenanceOccurrence, MaintenanceSchedule, RecoveryTrace, ReportJob, ReportQueue,
+        ReportSchedule,
+    },
+    cli::{CliError, why},
+    cluster::{ApiError, Object, ObjectKey, Person, Raw},
+    time::WallClock,
+};
+
+/// How often the Lease is read again while a renewal is waited for.
+const LOOK_AGAIN: Duration = Duration::from_millis(300);
+/// Most looks: three seconds in all, twice the time between renewals.
+const MAX_LOOKS: u32 = 10;
+
+/// Everything that the report depends on.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    /// When it was read, by this machine's clock.
+    pub(super) now: Timestamp,
+    /// The API server's clock at the last look at the Lease.
+    pub(super) server_time: Option<Timestamp>,
+    /// The namespace looked at; `None` for all.
+    pub(super) namespace: Option<String>,
+    /// Which Lease was looked at.
+    pub(super) lease_key: Option<ObjectKey>,
+    /// The Lease at the last look.
+    pub(super) lease: Option<Value>,
+    /// Whether it changed while it was looked at.
+    pub(super) renewed: bool,
+    /// Schedules of both kinds.
+    pub(super) schedules: Vec<Value>,
+    /// Queues.
+    pub(super) queues: Vec<Value>,
+    /// Occurrences and reports that are Unresolved.
+    pub(super) unresolved: Vec<Value>,
+    /// Occurrences that wait to start.
+    pub(super) pending: Vec<Value>,
+    /// Recovery traces.
+    pub(super) traces: Vec<Value>,
+    /// Events about objects that are left alone.
+    pub(super) foreign: Vec<Value>,
+    /// Events about the Lease.
+    pub(super) lease_events: Vec<Value>,
+    /// What could not be read, a sentence each.
+    pub(super) not_read: Vec<String>,
+}
+
+/// Reads everything.
+pub(super) async fn gather(
+    person: &Person,
+    all: bool,
+    lease: &why::read::LeasePlace,
+) -> Result<Facts, CliError> {
+    let namespace = (!all).then(|| person.namespace().to_owned());
+    let mut reading = Reading { person, namespace, not_read: Vec::new(), answers: false };
+    let traces = reading.traces(lease).await;
+    let schedules =
+        [reading.list::<MaintenanceSchedule>("").await, reading.list::<ReportSchedule>("").await]
+            .concat();
+    let queues = reading.list::<ReportQueue>("").await;
+    let unresolved = [
+        reading.list::<MaintenanceOccurrence>("status.state=Unresolved").await,
+        reading.list::<ReportJob>("status.state=Unresolved").await,
+    ]
+    .concat();
+    let pending = reading.list::<MaintenanceOccurrence>("status.state=Pending").await;
+    let foreign = reading.list::<Event>("reason=ForeignFence").await;
+    let lease_key = lease.find(&traces);
+    let lease_events = match &lease_key {
+        Some(key) => reading.events_of_lease(key).await,
+        None => Vec::new(),
+    };
+    if !reading.answers {
+        let why = reading.not_read.into_iter().next().unwrap_or_default();
+        return Err(why::read::no_cluster(CliError::Failed(format!(
+            "nothing could be read: {why}"
+        ))));
+    }
+    let mut facts = Facts {
+        now: WallClock::system().now(),
+        server_time: None,
+        namespace: reading.namespace.clone(),
+        lease_key,
+        lease: None,
+        renewed: false,
+        schedules,
+        queues,
+        unresolved,
+        pending,
+        traces,
+        foreign,
+        lease_events,
+        not_read: reading.not_read,
+    };
+    look_at_lease(person, &mut facts).await;
+    facts.now = WallClock::system().now();
+    Ok(facts)
+}
+
+struct Reading<'a> {
+    person: &'a Person,
+    namespace: Option<String>,
+    not_read: Vec<String>,
+    /// Whether anything was answered.
+    answers: bool,
+}
+
+impl Reading<'_> {
+    async fn list<K: Object>(&mut self, fields: &str) -> Vec<Value> {
+        let namespace = self.namespace.clone();
+        let read = self.try_list::<K>(namespace.as_deref(), fields).await;
+        self.soft::<K>(namespace.as_deref(), read)
+    }
+
+    async fn try_list<K: Object>(
+        &self,
+        namespace: Option<&str>,
+        fields: &str,
+    ) -> Result<Vec<Value>, ApiError> {
+        let listed = self.person.reader().list_where::<Raw<K>>(namespace, fields).await?;
+        let value = |raw: Raw<K>| {
+            serde_json::to_value(raw).map_err(|e| ApiError::Malformed { message: e.to_string() })
+        };
+        listed.items.into_iter().map(value).collect()
+    }
+
+    /// Traces of all namespaces, or, where that is not allowed, of the operator's.
+    async fn traces(&mut self, lease: &why::read::LeasePlace) -> Vec<Value> {
+        let mut place = None;
+        let mut read = self.try_list::<RecoveryTrace>(None, "").await;
+        if let (Err(ApiError::Forbidden { .. }), Some(namespace)) = (&read, &lease.lease_namespace)
+        {
+            place = Some(namespace.as_str());
+            read = self.try_list::<RecoveryTrace>(place, "").await;
+        }
+        self.soft::<RecoveryTrace>(place, read)
+    }
+
+    async fn events_of_lease(&mut self, key: &ObjectKey) -> Vec<Value> {
+        let fields = format!("regarding.kind=Lease,regarding.name={}", key.name);
+        let namespace = Some(key.namespace.as_str());
+        let read = self.try_list::<Event>(namespace, &fields).await;
+        self.soft::<Event>(namespace, read)
+    }
+
+    fn soft<K: Object>(
+        &mut self,
+        namespace: Option<&str>,
+        read: Result<Vec<Value>, ApiError>,
+    ) -> Vec<Value> {
+        match read {
+            Ok(read) => {
+                self.answers = true;
+                read
+            }
+            // The kind is not installed: there are none.
+            Err(ApiError::NotFound) => {
+                self.answers = true;
+                self.not_read.push(format!("{}: the kind is not installed", K::plural(&())));
+                Vec::new()
+            }
+            Err(error) => {
+                let place =
+                    namespace.map_or("all namespaces".to_owned(), |n| format!("namespace {n}"));
+                let why = match error {
+                    ApiError::Forbidden { .. } => "you have no right to list them".to_owned(),
+                    error => error.to_string(),
+                };
+                self.not_read.push(format!("{} in {place}: {why}", K::plural(&())));
+                Vec::new()
+            }
+        }
+    }
+}
+
+/// Reads the Lease until it was renewed, or for three seconds.
+async fn look_at_lease(person: &Person, facts: &mut Facts) {
+    let Some(key) = &facts.lease_key else { return };
+    let api = person.lease(key.clone());
+    let mut first: Option<String> = None;
+    for look in 0..MAX_LOOKS {
+        if look > 0 {
+            sleep(LOOK_AGAIN).await;
+        }
+        let answered = match api.get().await {
+            Ok(Some(answered)) => answered,
+            Ok(None) => return,
+            Err(error) => {
+                facts.not_read.push(format!("the Lease {key}: {error}"));
+                return;
+            }
+        };
+        let version = answered.lease.metadata.resource_version.clone();
+        facts.server_time = answered.server_time;
+        facts.lease = serde_json::to_value(answered.lease).ok();
+        match &first {
+            None => first = version,
+            Some(_) if first != version => {
+                facts.renewed = true;
+                return;
+            }
+            Some(_) => {}
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! What an answer needs, read from the cluster by get and list.
+
+use jiff::Timestamp;
+use k8s_openapi::api::{coordination::v1::Lease, events::v1::Event};
+use serde_json::Value;
+
+use super::{
+    ask::Subject,
+    snapshot::{Snapshot, instant_in, text},
+};
+use crate::{
+    api::{
+        MaintenanceOccurrence, MaintenanceSchedule, RecoveryTrace, ReportJob, ReportQueue,
+        ReportSchedule,
+    },
+    cli::CliError,
+    cluster::{ApiError, Object, ObjectKey, Raw, Reader},
+    identity::occurrence_name,
+    time::IntendedTime,
+};
+
+/// Name of the Lease unless it is said: the chart's.
+const DEFAULT_LEASE: &str = "punctual";
+
+/// Which Lease the operator has; without it, the one that the newest recovery trace names.
+#[derive(Debug, Default, clap::Args)]
+pub(in crate::cli) struct LeasePlace {
+    /// Namespace of the operator's Lease; default: that of the newest RecoveryTrace.
+    #[arg(long, value_name = "NAMESPACE")]
+    pub(in crate::cli) lease_namespace: Option<String>,
+    /// Name of the operator's Lease; default: the one in the newest RecoveryTrace, else punctual.
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::cli) lease_name: Option<String>,
+}
+
+impl LeasePlace {
+    /// The Lease, as far as it is known.
+    pub(in crate::cli) fn find(&self, traces: &[Value]) -> Option<ObjectKey> {
+        let epoch = |trace: &&Value| trace.pointer("/spec/epoch").and_then(Value::as_i64);
+        let newest = traces
+            .iter()
+            .filter(|trace| {
+                let place = text(trace, "/metadata/namespace");
+                self.lease_namespace.as_deref().is_none_or(|wanted| wanted == place)
+            })
+            .filter(|trace| {
+                let name = text(trace, "/spec/leaseName");
+                self.lease_name.as_deref().is_none_or(|wanted| wanted == name)
+            })
+            .max_by_key(epoch);
+        let of_trace = |pointer: &str| newest.map(|trace| text(trace, pointer).to_owned());
+        let namespace = self.lease_namespace.clone().or_else(|| of_trace("/metadata/namespace"))?;
+        let name = self.lease_name.clone().or_else(|| of_trace("/spec/leaseName"));
+        Some(ObjectKey::new(namespace, name.unwrap_or_else(|| DEFAULT_LEASE.to_owned())))
+    }
+}
+
+/// No cluster could be reached, or none is configured: says what to check.
+pub(in crate::cli) fn no_cluster(error: CliError) -> CliError {
+    match error {
+        CliError::Failed(message) => CliError::Failed(format!(
+            "{message}; check KUBECONFIG and --context, and whether kubectl get namespaces works"
+        )),
+        other @ CliError::BadUsage(_) => other,
+    }
+}
+
+/// What went wrong with a read that cannot be done without, for a person. `what`: as in
+/// `get maintenanceoccurrences in namespace docs`.
+pub(in crate::cli) fn failed(what: &str, error: ApiError) -> CliError {
+    match error {
+        ApiError::Forbidden { message } => CliError::Failed(format!(
+            "you may not {what}: {message}. Ask for that right; the ClusterRole view has it once the chart is installed"
+        )),
+        error if error.is_transient() => no_cluster(CliError::Failed(error.to_string())),
+        error => CliError::Failed(format!("cannot {what}: {error}")),
+    }
+}
+
+/// An object as it is, whatever it contains.
+pub(super) async fn get<K: Object>(
+    reader: &Reader,
+    key: &ObjectKey,
+) -> Result<Option<Value>, ApiError> {
+    let found: Option<Raw<K>> = reader.get(key).await?;
+    found.map(to_value).transpose()
+}
+
+fn to_value<K: Object>(raw: Raw<K>) -> Result<Value, ApiError> {
+    serde_json::to_value(raw).map_err(|error| ApiError::Malformed { message: error.to_string() })
+}
+
+/// Objects of a namespace that match a field selector.
+async fn list_fields<K: Object>(
+    reader: &Reader,
+    namespace: &str,
+    fields: &str,
+) -> Result<Vec<Value>, ApiError> {
+    let listed = reader.list_fields::<Raw<K>>(namespace, fields).await?;
+    listed.items.into_iter().map(to_value).collect()
+}
+
+/// Objects of a namespace or of all.
+pub(super) async fn list<K: Object>(
+    reader: &Reader,
+    namespace: Option<&str>,
+) -> Result<Vec<Value>, ApiError> {
+    let listed = reader.list::<Raw<K>>(namespace, None).await?;
+    listed.items.into_iter().map(to_value).collect()
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub(super) struct Question {
+    /// The kind.
+    pub(super) subject: Subject,
+    /// The object, or the schedule whose instant is asked about.
+    pub(super) key: ObjectKey,
+    /// The instant of a schedule.
+    pub(super) at: Option<IntendedTime>,
+    /// When it is asked.
+    pub(super) now: Timestamp,
+}
+
+/// Reads everything that the answer depends on.
+pub(super) async fn gather(
+    reader: Reader,
+    question: Question,
+    lease: &LeasePlace,
+) -> Result<Snapshot, CliError> {
+    let Question { subject, key, at, now } = question;
+    let mut snapshot = Snapshot::of(subject, key, now);
+    snapshot.at = at;
+    let mut gathering = Gathering { reader, snapshot };
+    gathering.object(subject).await?;
+    gathering.relatives(subject).await?;
+    gathering.events().await;
+    gathering.leaders(lease).await;
+    Ok(gathering.snapshot)
+}
+
+struct Gathering {
+    reader: Reader,
+    snapshot: Snapshot,
+}
+
+impl Gathering {
+    fn key(&self, name: &str) -> ObjectKey {
+        ObjectKey::new(&self.snapshot.key.namespace, name)
+    }
+
+    /// The object itself: without it there is no answer.
+    async fn object(&mut self, subject: Subject) -> Result<(), CliError> {
+        let name = self.snapshot.key.name.clone();
+        self.snapshot.object = match (subject, self.snapshot.at) {
+            (Subject::Schedule, Some(at)) => {
+                self.need::<MaintenanceOccurrence>(&occurrence_name(&name, at)).await?
+            }
+            (Subject::ReportSchedule, Some(at)) => {
+                self.need::<ReportJob>(&occurrence_name(&name, at)).await?
+            }
+            (Subject::Occurrence, _) => self.need::<MaintenanceOccurrence>(&name).await?,
+            (Subject::Schedule, None) => self.need::<MaintenanceSchedule>(&name).await?,
+            (Subject::Report, _) => self.need::<ReportJob>(&name).await?,
+            (Subject::Queue, _) => self.need::<ReportQueue>(&name).await?,
+            (Subject::ReportSchedule, None) => self.need::<ReportSchedule>(&name).await?,
+            (Subject::Trace, _) => self.need::<RecoveryTrace>(&name).await?,
+        };
+        Ok(())
+    }
+
+    async fn need<K: Object>(&self, name: &str) -> Result<Option<Value>, CliError> {
+        let (key, plural) = (self.key(name), K::plural(&()));
+        let what = format!("get {plural} in namespace {}", key.namespace);
+        get::<K>(&self.reader, &key).await.map_err(|error| failed(&what, error))
+    }
+
+    /// Its schedule, its queue, and what else waits in that.
+    async fn relatives(&mut self, subject: Subject) -> Result<(), CliError> {
+        let name = self.snapshot.key.name.clone();
+        let object = self.snapshot.object.clone().unwrap_or_default();
+        let named =
+            |pointer: &str| Some(text(&object, pointer).to_owned()).filter(|n| !n.is_empty());
+        let in_name = || instant_in(&name).map(|(schedule, _)| schedule.to_owned());
+        match subject {
+            Subject::Occurrence => {
+                if let Some(schedule) = named("/spec/scheduleName").or_else(in_name) {
+                    self.snapshot.schedule = self.need::<MaintenanceSchedule>(&schedule).await?;
+                }
+            }
+            Subject::Schedule => {
+                self.snapshot.schedule = self.need::<MaintenanceSchedule>(&name).await?;
+            }
+            Subject::ReportSchedule => {
+                self.snapshot.schedule = self.need::<ReportSchedule>(&name).await?;
+                if let Some(queue) = named("/spec/queueName") {
+                    self.queue(&queue, &object).await;
+                }
+            }
+            Subject::Report => {
+                let scheduled = named("/spec/scheduleName")
+                    .or_else(|| in_name().filter(|_| self.snapshot.object.is_none()));
+                if let Some(schedule) = scheduled {
+                    self.snapshot.schedule = self.need::<ReportSchedule>(&schedule).await?;
+                }
+                if let Some(queue) = named("/spec/queueName") {
+                    self.queue(&queue, &object).await;
+                }
+            }
+            Subject::Queue => {
+                self.snapshot.queue.clone_from(&self.snapshot.object);
+                self.line(&name).await;
+            }
+            Subject::Trace => {}
+        }
+        Ok(())
+    }
+
+    async fn queue(&mut self, queue: &str, report: &Value) {
+        let key = self.key(queue);
+        let read = get::<ReportQueue>(&self.reader, &key).await;
+        self.snapshot.queue = self.soft("get reportqueues", &key.namespace, read);
+        // Only what waits has others before it.
+        if self.snapshot.queue.is_some() && matches!(text(report, "/status/state"), "" | "Queued") {
+            self.line(queue).await;
+        }
+    }
+
+    /// What is not over in a queue.
+    async fn line(&mut self, queue: &str) {
+        let namespace = self.snapshot.key.namespace.clone();
+        let over = ["Succeeded", "Failed", "Cancelled", "Rejected"];
+        let open = over.map(|state| format!("status.state!={state}")).join(",");
+        let fields = format!("spec.queueName={queue},{open}");
+        let read = list_fields::<ReportJob>(&self.reader, &namespace, &fields).await;
+        self.snapshot.others = self.soft("list reportjobs", &namespace, read);
+    }
+
+    async fn events(&mut self) {
+        let namespace = self.snapshot.key.namespace.clone();
+        let of = |kind: &str, name: &str| format!("regarding.kind={kind},regarding.name={name}");
+        // What has no object is told of by its schedule.
+        let object = self.snapshot.object.as_ref().or(self.snapshot.schedule.as_ref());
+        let named = |pointer: &str| object.map(|o| text(o, pointer).to_owned());
+        let kind = named("/kind").filter(|kind| !kind.is_empty());
+        let kind = kind.unwrap_or_else(|| self.snapshot.subject.kind().to_owned());
+        let name = named("/metadata/name").unwrap_or_else(|| self.snapshot.key.name.clone());
+        let read = list_fields::<Event>(&self.reader, &namespace, &of(&kind, &name)).await;
+        self.snapshot.events = self.soft("list events.events.k8s.io", &namespace, read);
+    }
+
+    /// Who led, and who leads.
+    async fn leaders(&mut self, place: &LeasePlace) {
+        let traces = match (list::<RecoveryTrace>(&self.reader, None).await, &place.lease_namespace)
+        {
+            (Err(ApiError::Forbidden { .. }), Some(namespace)) => {
+                list::<RecoveryTrace>(&self.reader, Some(namespace)).await
+            }
+            (read, _) => read,
+        };
+        self.snapshot.traces =
+            self.soft("list recoverytraces", "all (or give --lease-namespace)", traces);
+        let Some(lease) = place.find(&self.snapshot.traces) else { return };
+        let read = get::<Lease>(&self.reader, &lease).await;
+        self.snapshot.lease = self.soft("get leases", &lease.namespace, read);
+        let fields = format!("regarding.kind=Lease,regarding.name={}", lease.name);
+        let read = list_fields::<Event>(&self.reader, &lease.namespace, &fields).await;
+        self.snapshot.lease_events = self.soft("list events.events.k8s.io", &lease.namespace, read);
+    }
+
+    /// What can be done without: if it cannot be read, the answer says that it is missing.
+    fn soft<T: Default>(&mut self, what: &str, namespace: &str, read: Result<T, ApiError>) -> T {
+        read.unwrap_or_else(|error| {
+            let why = match error {
+                ApiError::Forbidden { .. } => "you have no right to".to_owned(),
+                error => error.to_string(),
+            };
+            let sentence = format!("{what}, namespace {namespace}: {why}");
+            if !self.snapshot.not_read.contains(&sentence) {
+                self.snapshot.not_read.push(sentence);
+            }
+            T::default()
+        })
+    }
+}

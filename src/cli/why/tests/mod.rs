@@ -1,0 +1,122 @@
+//! Answers about objects that the operator itself wrote: scenes are played in the simulation, and
+//! what is stored then is asked about through the very code that reads a cluster.
+
+use std::{fs, path::PathBuf, sync::Arc};
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::{answer::Answer, ask, explain::explain, read, snapshot::Snapshot};
+use crate::{
+    cluster::{Clients, ObjectKey},
+    sim::{
+        api::Model,
+        scenario::{self, Scenario},
+    },
+    time::WallClock,
+};
+
+mod any_object;
+mod golden;
+
+/// What is stored at the end of a scene.
+pub(super) struct Scene {
+    pub(super) objects: Vec<Arc<Value>>,
+    model: Model,
+    pub(super) now: Timestamp,
+}
+
+/// Plays what is below `spec` of a scenario file, which must go as it says.
+pub(super) fn scene(name: &str, spec: &str) -> Scene {
+    let spec = spec.trim_matches('\n').replace('\n', "\n  ");
+    let text = format!(
+        "apiVersion: punctual.dev/v1alpha1\nkind: Scenario\nmetadata: {{name: {name}}}\nspec:\n  {spec}\n"
+    );
+    let scenario: Scenario = scenario::parse(name, &text).unwrap_or_else(|error| panic!("{error}"));
+    let played = scenario::play(&scenario, None).unwrap_or_else(|error| panic!("{error}"));
+    assert!(played.passed(), "{name}: {:?} {:?}", played.failures, played.broken);
+    let end = SignedDuration::try_from(played.chronicle.end).unwrap();
+    let now = scenario.start + end;
+    let model = Model::new(WallClock::driven(now));
+    model.install_crds();
+    for object in &played.objects {
+        let kind = super::snapshot::text(object, "/kind");
+        if !["CustomResourceDefinition", "Namespace"].contains(&kind) {
+            model.install(object).unwrap_or_else(|error| panic!("{error}: {object}"));
+        }
+    }
+    Scene { objects: played.objects, model, now }
+}
+
+impl Scene {
+    /// Everything that is read to answer a question; `at` is an instant of a schedule.
+    pub(super) fn gather(&self, namespace: &str, target: &str, at: Option<&str>) -> Snapshot {
+        let (subject, name) = ask::parse(target).unwrap();
+        let question = read::Question {
+            subject,
+            key: ObjectKey::new(namespace, name),
+            at: at.map(|at| at.parse().unwrap()),
+            now: self.now,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let reader = Clients::single(self.model.server(0).client("reader")).reader();
+            read::gather(reader, question, &read::LeasePlace::default()).await.unwrap()
+        })
+    }
+
+    /// Epochs of the terms, oldest first.
+    pub(super) fn epochs(&self) -> Vec<i64> {
+        let traces = self.objects.iter().filter(|object| object["kind"] == "RecoveryTrace");
+        let mut epochs: Vec<i64> =
+            traces.filter_map(|trace| trace["spec"]["epoch"].as_i64()).collect();
+        epochs.sort_unstable();
+        epochs
+    }
+
+    /// An event about an occurrence, a minute before the question, as the operator writes it.
+    pub(super) fn event(&self, namespace: &str, name: &str, reason: &str, note: &str) {
+        let at = self.now - SignedDuration::from_mins(1);
+        let event = serde_json::json!({
+            "apiVersion": "events.k8s.io/v1", "kind": "Event",
+            "metadata": {"name": format!("{name}.0123456789abcdef"), "namespace": namespace},
+            "eventTime": format!("{at:.6}"), "type": "Warning", "reason": reason,
+            "action": "Write", "note": note, "reportingController": "punctual.dev/operator",
+            "reportingInstance": "r0",
+            "regarding": {
+                "apiVersion": "punctual.dev/v1alpha1", "kind": "MaintenanceOccurrence",
+                "namespace": namespace, "name": name,
+            },
+        });
+        self.model.install(&event).unwrap();
+    }
+
+    /// The answer to a question.
+    pub(super) fn why(&self, namespace: &str, target: &str, at: Option<&str>) -> Answer {
+        explain(&self.gather(namespace, target, at)).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Compares the answer's text with the file of that name, or writes it.
+    pub(super) fn golden(
+        &self,
+        file: &str,
+        namespace: &str,
+        target: &str,
+        at: Option<&str>,
+    ) -> String {
+        let text = self.why(namespace, target, at).text(self.now);
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("src/cli/why/tests/golden")
+            .join(format!("{file}.txt"));
+        if std::env::var_os("PUNCTUAL_WRITE_GOLDEN").is_some() {
+            fs::write(&path, &text).unwrap();
+        }
+        let stored = fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            text == stored,
+            "{} is old; look at the new text, and if it is right write it with PUNCTUAL_WRITE_GOLDEN=1:\n{text}",
+            path.display()
+        );
+        text
+    }
+}
