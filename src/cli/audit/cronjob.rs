@@ -114,65 +114,65 @@ mod tests {
     fn the_instant_is_in_the_annotation_or_in_the_name() {
         let at = |text: &str| Some(text.parse::<Timestamp>().unwrap());
         let scheduled = |text: &str| json!({SCHEDULED: text});
-        for (description, job, cronjob, instant, known_by) in [
+        for (description, (name, owner, notes), cronjob, instant, known_by) in [
             (
                 "the annotation, in its own zone",
-                job("nightly-29334840", Some("nightly"), &scheduled("2025-10-11T04:00:00+02:00")),
+                ("nightly-29334840", Some("nightly"), scheduled("2025-10-11T04:00:00+02:00")),
                 "nightly",
                 at("2025-10-11T02:00:00Z"),
                 "scheduled-timestamp annotation",
             ),
             (
                 "an orphan keeps the annotation",
-                job("nightly-29334840", None, &scheduled("2025-10-11T02:00:00Z")),
+                ("nightly-29334840", None, scheduled("2025-10-11T02:00:00Z")),
                 "nightly",
                 at("2025-10-11T02:00:00Z"),
                 "scheduled-timestamp annotation",
             ),
             (
                 "minutes in the name",
-                job("nightly-27345600", Some("nightly"), &Value::Null),
+                ("nightly-27345600", Some("nightly"), Value::Null),
                 "nightly",
                 at("2021-12-29T00:00:00Z"),
                 "name suffix",
             ),
             (
                 "seconds in the name",
-                job("nightly-1609459200", Some("nightly"), &Value::Null),
+                ("nightly-1609459200", Some("nightly"), Value::Null),
                 "nightly",
                 at("2021-01-01T00:00:00Z"),
                 "name suffix",
             ),
             (
                 "a name of its own",
-                job("nightly-again", Some("nightly"), &Value::Null),
+                ("nightly-again", Some("nightly"), Value::Null),
                 "nightly",
                 None,
                 "no instant in the Job",
             ),
             (
                 "digits that are no time",
-                job("nightly-12", Some("nightly"), &Value::Null),
+                ("nightly-12", Some("nightly"), Value::Null),
                 "nightly",
                 None,
                 "no instant in the Job",
             ),
             (
                 "made by hand, with digits",
-                job("nightly-27345600", Some("nightly"), &json!({INSTANTIATE: "manual"})),
+                ("nightly-27345600", Some("nightly"), json!({INSTANTIATE: "manual"})),
                 "nightly",
                 None,
                 "made by hand from the CronJob",
             ),
             (
                 "digits of another name",
-                job("other-27345600", Some("nightly"), &Value::Null),
+                ("other-27345600", Some("nightly"), Value::Null),
                 "nightly",
                 None,
                 "no instant in the Job",
             ),
         ] {
-            let found = of(&job).unwrap();
+            let found = of(&job(name, owner, &notes)).unwrap();
             assert_eq!(
                 (found.cronjob.as_str(), found.instant, found.known_by),
                 (cronjob, instant, known_by),
