@@ -99,7 +99,7 @@ impl Collected {
 pub(super) fn of_occurrence(occurrence: &MaintenanceOccurrence) -> WorkFact {
     let namespace = occurrence.namespace().unwrap_or_default();
     let status = occurrence.status.clone().unwrap_or_default();
-    let work = Work::Instant {
+    let work = Work::Scheduled {
         namespace: namespace.clone(),
         schedule: format!("msched/{}", occurrence.spec.schedule_name),
         instant: occurrence.spec.intended_time.timestamp(),
@@ -121,7 +121,7 @@ pub(super) fn of_report(job: &ReportJob) -> WorkFact {
     let status = job.status.clone().unwrap_or_default();
     let (spec, name) = (&job.spec, job.name_any());
     let work = match (&spec.schedule_name, spec.intended_time) {
-        (Some(schedule), Some(instant)) => Work::Instant {
+        (Some(schedule), Some(instant)) => Work::Scheduled {
             namespace: namespace.clone(),
             schedule: format!("rsched/{schedule}"),
             instant: instant.timestamp(),

@@ -65,7 +65,7 @@ fn runs_by_work(collected: &Collected) -> (BTreeMap<Work, Vec<Run>>, usize) {
                     continue;
                 };
                 let schedule = collected.schedule_of(&of.cronjob);
-                Work::Instant { namespace: job.namespace.clone(), schedule, instant }
+                Work::Scheduled { namespace: job.namespace.clone(), schedule, instant }
             }
             (None, None) => continue,
         };
@@ -84,7 +84,7 @@ fn group(work: Work, mut runs: Vec<Run>) -> Group {
     }
     let only_cronjobs = runs.iter().all(|run| run.source == Source::CronJob);
     let (namespace, of, instant) = match work {
-        Work::Instant { namespace, schedule, instant } => {
+        Work::Scheduled { namespace, schedule, instant } => {
             let of = match schedule.strip_prefix("msched/") {
                 Some(name) if only_cronjobs => format!("cronjob/{name}"),
                 _ => schedule,

@@ -74,7 +74,7 @@ impl Run {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Work {
     /// An instant of a schedule, or of the CronJob that does the same.
-    Instant {
+    Scheduled {
         /// Namespace.
         namespace: String,
         /// Short name of the kind, and name: `msched/nightly`.
