@@ -76,8 +76,6 @@ pub struct Book {
     entries: BTreeSet<(String, i32)>,
     /// When waiting jobs are likely to start.
     starts: BTreeMap<Arc<str>, Start>,
-    /// When waiting jobs were told that they start, as their objects say.
-    told: BTreeMap<String, Timestamp>,
     /// The queue at one version, for questions about single jobs.
     opened: Option<Opened>,
     /// How often a ledger was opened for such a question.
@@ -167,11 +165,6 @@ impl Book {
         self.starts = starts;
     }
 
-    /// When this job was told that it starts, if it still waits.
-    pub fn told(&self, name: &str) -> Option<Timestamp> {
-        self.told.get(name).copied()
-    }
-
     /// A job came, changed or went (`None`). A job of a schedule comes once its schedule has started
     /// it: the claim has accepted it.
     pub fn follow(&mut self, name: &str, job: Option<&ReportJob>) {
@@ -188,11 +181,6 @@ impl Book {
         let recorded = job.status.as_ref().and_then(|status| status.state).is_some();
         if recorded {
             self.answered.remove(name);
-        }
-        if let Some(told) = job.status.as_ref().and_then(|status| status.estimated_start_time) {
-            self.told.insert(name.to_owned(), told.0);
-        } else {
-            self.told.remove(name);
         }
         match self.answer(name, &uid) {
             _ if recorded => self.waiting.upsert(&waits),
@@ -248,7 +236,6 @@ impl Book {
             if self.waits(&entry.job, &entry.uid, entry.attempt) {
                 self.waiting.remove(&entry.job, &entry.uid);
                 self.starts.remove(entry.job.as_str());
-                self.told.remove(&entry.job);
             }
         }
     }
@@ -273,7 +260,6 @@ impl Book {
             self.waiting.remove(name, &uid);
         }
         self.starts.remove(name);
-        self.told.remove(name);
     }
 
     fn forget_fresh(&mut self, name: &str) {

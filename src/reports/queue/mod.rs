@@ -242,11 +242,6 @@ pub fn decide(
     // Sealed before anything is decided; the same write carries the decision if nothing is to be
     // accounted for.
     let (admitted, left_out) = books.admit(book.waiting(), &rules, now, describe);
-    for entry in &admitted {
-        if let Some(told) = book.told(&entry.job) {
-            books.learn(told, now);
-        }
-    }
     plan.admitted = admitted.iter().map(|entry| LedgerEntry::clone(entry)).collect();
     plan.left_out = left_out;
     let ledger = books.close();

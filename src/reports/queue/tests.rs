@@ -400,29 +400,3 @@ fn why_jobs_wait_costs_one_look_at_each_version_of_the_ledger() {
     queue.status = serde_json::from_value(sealed(&json!([entry("r000")]))).unwrap();
     assert_eq!(book.explain(&queue, false, at(NOW), "r000"), Some(Why::NameTaken));
 }
-
-#[test]
-fn a_queue_learns_from_what_jobs_were_told_when_they_start() {
-    let factor = |told: Option<&str>| {
-        let status = json!({"state": "Queued", "estimatedStartTime": told});
-        let mut book = book(&[job("r0", 900, &json!({}), &status)]);
-        let queue = queue(&json!({"slots": 1}), &sealed(&json!([])));
-        let plan = pass(&snapshot(queue, Vec::new()), &mut book);
-        assert_eq!(admitted(&plan), ["r0"]);
-        plan.status.unwrap().ledger.unwrap().wait_factor
-    };
-    for (description, told, learnt) in [
-        ("nothing was said", None, 1000),
-        ("it starts ten minutes late", Some("2026-11-29T01:50:00Z"), 1010),
-        ("it starts ten minutes early", Some("2026-11-29T02:10:00Z"), 990),
-        ("that is on time", Some("2026-11-29T01:59:40Z"), 1000),
-    ] {
-        assert_eq!(factor(told), learnt, "{description}");
-    }
-    // What was said of a job that no longer waits is forgotten.
-    let status = json!({"state": "Queued", "estimatedStartTime": "2026-11-29T01:50:00Z"});
-    let mut book = book(&[job("r0", 900, &json!({}), &status)]);
-    assert!(book.told("r0").is_some());
-    book.follow("r0", None);
-    assert_eq!(book.told("r0"), None);
-}
