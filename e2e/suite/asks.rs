@@ -1,16 +1,15 @@
 //! What people ask to understand a cluster: why, status, audit. All of it with no right but get and
 //! list.
 
-use std::{path::PathBuf, process::Stdio, time::Duration};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 use super::{
     reports::{QUEUE, queue, quick, report},
     steps::{
-        Answer, SOON, in_state, minutes_ago, not_soon, operator, punctual, schedule, state_of,
-        trigger,
+        Answer, SOON, in_state, minutes_ago, not_soon, operator, punctual, punctual_with, schedule,
+        state_of, trigger,
     },
 };
 use crate::bed::{
@@ -19,9 +18,6 @@ use crate::bed::{
     plan::scenario,
     scenario::{Scenario, ok},
 };
-
-/// A command of ours does a few calls, and `status` watches the Lease for three seconds.
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// An account of the scenario's namespace that may do `verbs` with everything that is asked about.
 async fn account(s: &Scenario, name: &str, verbs: &[&str]) -> PathBuf {
@@ -45,22 +41,6 @@ async fn account(s: &Scenario, name: &str, verbs: &[&str]) -> PathBuf {
     let path = s.dir.join(format!("{name}.kubeconfig"));
     ok(write(&path, &s.bed.server, &Credentials::Token(token.trim()), &s.namespace));
     path
-}
-
-/// Runs `punctual` with another kubeconfig.
-async fn punctual_as(kubeconfig: &PathBuf, args: &[&str]) -> Answer {
-    let child = Command::new(env!("CARGO_BIN_EXE_punctual"))
-        .args(args)
-        .env("KUBECONFIG", kubeconfig)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let output = tokio::time::timeout(DEADLINE, child).await.expect("it answers in time").unwrap();
-    Answer {
-        code: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
 }
 
 /// The flags that say which Lease is the scenario's.
@@ -91,7 +71,7 @@ fn why_explains_what_stands_on_a_real_api_server() {
         s.wait_for("rjob", "waits", "it waits", SOON, |job| state_of(job).0 == "Queued").await;
         let reader = account(s, "reader", &["get", "list"]).await;
         let ask = async |args: &[&str]| {
-            punctual_as(&reader, &[&["why"], args, &lease(s)[..]].concat()).await
+            punctual_with(&reader, &[&["why"], args, &lease(s)[..]].concat()).await
         };
 
         let done = ask(&[&format!("mocc/{name}"), "-o", "json"]).await;
@@ -150,7 +130,7 @@ fn why_that_cannot_answer_says_what_to_do() {
         }
         let nobody = account(s, "nobody", &["watch"]).await;
         for args in [&["why", "mocc/x"][..], &["audit", "duplicates"]] {
-            let answer = punctual_as(&nobody, args).await;
+            let answer = punctual_with(&nobody, args).await;
             assert_eq!(answer.code, Some(1), "{args:?}: {answer:?}");
             assert!(
                 answer.stderr.contains("you may not")
@@ -172,7 +152,7 @@ fn status_tells_who_leads_and_what_needs_a_person() {
         .await;
         let reader = account(s, "reader", &["get", "list"]).await;
         let ask = async |args: &[&str]| {
-            punctual_as(&reader, &[&["status"], args, &lease(s)[..]].concat()).await
+            punctual_with(&reader, &[&["status"], args, &lease(s)[..]].concat()).await
         };
         let well = ask(&["-o", "json"]).await;
         let report = well.json();
@@ -249,7 +229,7 @@ fn an_audit_finds_what_ran_twice_and_only_reads() {
         let occurrence = trigger(s, "nightly", at).await;
         in_state(s, &occurrence, "Succeeded").await;
         let reader = account(s, "reader", &["get", "list"]).await;
-        let clean = punctual_as(&reader, &["audit", "duplicates", "-o", "json"]).await;
+        let clean = punctual_with(&reader, &["audit", "duplicates", "-o", "json"]).await;
         assert_eq!((clean.code, &clean.json()["duplicates"]), (Some(0), &json!(0)), "{clean:?}");
 
         let cronjob = json!({
@@ -264,7 +244,7 @@ fn an_audit_finds_what_ran_twice_and_only_reads() {
             s.apply(&job_of_cronjob(name, &cronjob, &at.to_string()).to_string()).await;
             s.wait_for("job", name, "it starts", SOON, |job| !text(job, "/status/startTime").is_empty()).await;
         }
-        let found = punctual_as(&reader, &["audit", "duplicates", "-o", "json"]).await;
+        let found = punctual_with(&reader, &["audit", "duplicates", "-o", "json"]).await;
         assert_eq!(found.code, Some(3), "{found:?}");
         let report = found.json();
         let groups: Vec<(&str, &str, usize)> = report["groups"].as_array().unwrap().iter().map(|group| {
@@ -272,10 +252,10 @@ fn an_audit_finds_what_ran_twice_and_only_reads() {
         }).collect();
         let (at, other) = (at.to_string(), other.to_string());
         assert_eq!(groups, [("cronjob/nightly", other.as_str(), 2), ("msched/nightly", at.as_str(), 2)]);
-        let table = punctual_as(&reader, &["audit", "duplicates"]).await;
+        let table = punctual_with(&reader, &["audit", "duplicates"]).await;
         assert_eq!(table.code, Some(3));
         says(&table, &["2 pieces of work ran more than once", "record", &format!("mocc/{occurrence}")]);
-        let wrong = punctual_as(&reader, &["audit", "duplicates", "--same", "nightly"]).await;
+        let wrong = punctual_with(&reader, &["audit", "duplicates", "--same", "nightly"]).await;
         assert_eq!(wrong.code, Some(2), "{wrong:?}");
     });
 }

@@ -13,7 +13,7 @@ use crate::{
         ReportSchedule,
     },
     cli::{CliError, why},
-    cluster::{ApiError, Object, ObjectKey, Person, Raw},
+    cluster::{ApiError, Object, ObjectKey, Person},
     time::WallClock,
 };
 
@@ -118,39 +118,20 @@ struct Reading<'a> {
 impl Reading<'_> {
     async fn list<K: Object>(&mut self, fields: &str) -> Vec<Value> {
         let namespace = self.namespace.clone();
-        let read = self.try_list::<K>(namespace.as_deref(), fields).await;
+        let reader = self.person.reader();
+        let read = why::read::list::<K>(&reader, namespace.as_deref(), fields).await;
         self.soft::<K>(namespace.as_deref(), read)
     }
 
-    async fn try_list<K: Object>(
-        &self,
-        namespace: Option<&str>,
-        fields: &str,
-    ) -> Result<Vec<Value>, ApiError> {
-        let listed = self.person.reader().list_where::<Raw<K>>(namespace, fields).await?;
-        let value = |raw: Raw<K>| {
-            serde_json::to_value(raw).map_err(|e| ApiError::Malformed { message: e.to_string() })
-        };
-        listed.items.into_iter().map(value).collect()
-    }
-
-    /// Traces of all namespaces, or, where that is not allowed, of the operator's.
     async fn traces(&mut self, lease: &why::read::LeasePlace) -> Vec<Value> {
-        let mut place = None;
-        let mut read = self.try_list::<RecoveryTrace>(None, "").await;
-        if let (Err(ApiError::Forbidden { .. }), Some(namespace)) = (&read, &lease.lease_namespace)
-        {
-            place = Some(namespace.as_str());
-            read = self.try_list::<RecoveryTrace>(place, "").await;
-        }
+        let (place, read) = why::read::traces(&self.person.reader(), lease).await;
         self.soft::<RecoveryTrace>(place, read)
     }
 
     async fn events_of_lease(&mut self, key: &ObjectKey) -> Vec<Value> {
-        let fields = format!("regarding.kind=Lease,regarding.name={}", key.name);
-        let namespace = Some(key.namespace.as_str());
-        let read = self.try_list::<Event>(namespace, &fields).await;
-        self.soft::<Event>(namespace, read)
+        let (place, fields) = (Some(key.namespace.as_str()), why::read::events_of_lease(key));
+        let read = why::read::list::<Event>(&self.person.reader(), place, &fields).await;
+        self.soft::<Event>(place, read)
     }
 
     fn soft<K: Object>(

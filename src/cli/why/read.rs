@@ -90,23 +90,33 @@ fn to_value<K: Object>(raw: Raw<K>) -> Result<Value, ApiError> {
     serde_json::to_value(raw).map_err(|error| ApiError::Malformed { message: error.to_string() })
 }
 
-/// Objects of a namespace that match a field selector.
-async fn list_fields<K: Object>(
+/// Objects of a namespace or of all that match a field selector, as they are.
+pub(in crate::cli) async fn list<K: Object>(
     reader: &Reader,
-    namespace: &str,
+    namespace: Option<&str>,
     fields: &str,
 ) -> Result<Vec<Value>, ApiError> {
-    let listed = reader.list_fields::<Raw<K>>(namespace, fields).await?;
+    let listed = reader.list_where::<Raw<K>>(namespace, fields).await?;
     listed.items.into_iter().map(to_value).collect()
 }
 
-/// Objects of a namespace or of all.
-pub(super) async fn list<K: Object>(
+/// Recovery traces of all namespaces, or, where that is not allowed, of the operator's; and where that
+/// was.
+pub(in crate::cli) async fn traces<'a>(
     reader: &Reader,
-    namespace: Option<&str>,
-) -> Result<Vec<Value>, ApiError> {
-    let listed = reader.list::<Raw<K>>(namespace, None).await?;
-    listed.items.into_iter().map(to_value).collect()
+    place: &'a LeasePlace,
+) -> (Option<&'a str>, Result<Vec<Value>, ApiError>) {
+    match (list::<RecoveryTrace>(reader, None, "").await, place.lease_namespace.as_deref()) {
+        (Err(ApiError::Forbidden { .. }), Some(namespace)) => {
+            (Some(namespace), list::<RecoveryTrace>(reader, Some(namespace), "").await)
+        }
+        (read, _) => (None, read),
+    }
+}
+
+/// What tells of the Lease among events.
+pub(in crate::cli) fn events_of_lease(lease: &ObjectKey) -> String {
+    format!("regarding.kind=Lease,regarding.name={}", lease.name)
 }
 
 /// What is asked.
@@ -232,7 +242,7 @@ impl Gathering {
         let over = ["Succeeded", "Failed", "Cancelled", "Rejected"];
         let open = over.map(|state| format!("status.state!={state}")).join(",");
         let fields = format!("spec.queueName={queue},{open}");
-        let read = list_fields::<ReportJob>(&self.reader, &namespace, &fields).await;
+        let read = list::<ReportJob>(&self.reader, Some(&namespace), &fields).await;
         self.snapshot.others = self.soft("list reportjobs", &namespace, read);
     }
 
@@ -245,26 +255,20 @@ impl Gathering {
         let kind = named("/kind").filter(|kind| !kind.is_empty());
         let kind = kind.unwrap_or_else(|| self.snapshot.subject.kind().to_owned());
         let name = named("/metadata/name").unwrap_or_else(|| self.snapshot.key.name.clone());
-        let read = list_fields::<Event>(&self.reader, &namespace, &of(&kind, &name)).await;
+        let read = list::<Event>(&self.reader, Some(&namespace), &of(&kind, &name)).await;
         self.snapshot.events = self.soft("list events.events.k8s.io", &namespace, read);
     }
 
     /// Who led, and who leads.
     async fn leaders(&mut self, place: &LeasePlace) {
-        let traces = match (list::<RecoveryTrace>(&self.reader, None).await, &place.lease_namespace)
-        {
-            (Err(ApiError::Forbidden { .. }), Some(namespace)) => {
-                list::<RecoveryTrace>(&self.reader, Some(namespace)).await
-            }
-            (read, _) => read,
-        };
+        let (_, traces) = traces(&self.reader, place).await;
         self.snapshot.traces =
             self.soft("list recoverytraces", "all (or give --lease-namespace)", traces);
         let Some(lease) = place.find(&self.snapshot.traces) else { return };
         let read = get::<Lease>(&self.reader, &lease).await;
         self.snapshot.lease = self.soft("get leases", &lease.namespace, read);
-        let fields = format!("regarding.kind=Lease,regarding.name={}", lease.name);
-        let read = list_fields::<Event>(&self.reader, &lease.namespace, &fields).await;
+        let (place, fields) = (Some(lease.namespace.as_str()), events_of_lease(&lease));
+        let read = list::<Event>(&self.reader, place, &fields).await;
         self.snapshot.lease_events = self.soft("list events.events.k8s.io", &lease.namespace, read);
     }
 
