@@ -3,7 +3,6 @@
 use std::fmt;
 
 use kube::CustomResourceExt;
-use serde::Serialize;
 
 use super::{
     CliError,
@@ -15,7 +14,6 @@ use crate::{
         ReportJob, ReportQueue, ReportSchedule, VERSION,
     },
     cluster::{ApiError, Object, ObjectKey, Person, kind_of},
-    yaml,
 };
 
 /// Where the object is.
@@ -66,24 +64,6 @@ pub enum Output {
     Json,
     /// One YAML document.
     Yaml,
-}
-
-impl Output {
-    /// Prints `value`, or calls `table` for people.
-    pub fn print<T: Serialize>(self, value: &T, table: impl FnOnce()) -> Result<(), CliError> {
-        let failed = |error: String| CliError::Failed(format!("cannot print the answer: {error}"));
-        match self {
-            Self::Table => table(),
-            Self::Json => {
-                println!(
-                    "{}",
-                    serde_json::to_string_pretty(value).map_err(|e| failed(e.to_string()))?
-                );
-            }
-            Self::Yaml => print!("{}", yaml::to_string(value).map_err(|e| failed(e.to_string()))?),
-        }
-        Ok(())
-    }
 }
 
 /// The kinds that commands name.

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
-    CliError, DONE, NO,
+    CliError, DONE, NO, output,
     target::{Connection, Output, Target, TargetKind, block_on, find, read},
     trouble::Call,
 };
@@ -151,7 +151,7 @@ pub fn run(args: &Args) -> Result<u8, CliError> {
         let schedule: MaintenanceSchedule = read(&person, &target.name).await?;
         let at = args.at.unwrap_or_else(|| IntendedTime::floor(WallClock::system().now()));
         let answer = create(&person, &schedule, at).await?;
-        args.output.print(&answer, || println!("{}", answer.sentence()))?;
+        output::print(args.output, &answer, || answer.sentence() + "\n")?;
         Ok(if answer.is_bad_end() { NO } else { DONE })
     })
 }
@@ -174,16 +174,13 @@ pub fn backfill(args: &BackfillArgs) -> Result<u8, CliError> {
                 create(&person, &schedule, at).await?
             });
         }
-        args.output.print(&answers, || {
-            for answer in &answers {
+        output::print(args.output, &answers, || {
+            let line = |answer: &Answer| {
                 let would = args.dry_run && !answer.existing;
-                println!(
-                    "{}{}",
-                    answer.sentence(),
-                    if would { " (dry run: not created)" } else { "" }
-                );
-            }
-            println!("{} instants", answers.len());
+                answer.sentence() + if would { " (dry run: not created)\n" } else { "\n" }
+            };
+            let lines: String = answers.iter().map(line).collect();
+            format!("{lines}{} instants\n", answers.len())
         })?;
         Ok(if answers.iter().any(Answer::is_bad_end) { NO } else { DONE })
     })
