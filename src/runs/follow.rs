@@ -19,7 +19,7 @@ impl View<'_> {
         if let Some(decision) = self.resolve(attempt) {
             return decision;
         }
-        let Some(answer) = self.snapshot.answer else {
+        let Some(answer) = self.snapshot.heard.answer.as_ref() else {
             return Decision::step(Step::Ask { attempt: attempt.number });
         };
         match answer {
@@ -168,7 +168,7 @@ impl View<'_> {
 
     /// It goes away: because it was asked to, or because someone else deletes it.
     pub(super) fn going_away(&self, attempt: &Attempt) -> Decision<Change> {
-        if attempt.stop_requested_time.is_some() && !self.snapshot.cancelled {
+        if attempt.stop_requested_time.is_some() && !self.snapshot.heard.cancelled {
             return self.stop(attempt, "Stopped", "stopping was requested");
         }
         let acts = matches!(self.phase, Phase::Starting | Phase::Running);
@@ -245,7 +245,7 @@ impl View<'_> {
         if !self.snapshot.sealed {
             return seal();
         }
-        if self.snapshot.cancelled {
+        if self.snapshot.heard.cancelled {
             return self.cancelling(attempt).wake_at(self.after(WATCHFUL_INTERVAL));
         }
         Decision::step(Step::Cancel { attempt: attempt.number, recorded: false })

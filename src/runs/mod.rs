@@ -17,7 +17,9 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    api::{ActionClass, AttemptOutcome, MAX_REASON_CHARS, Resolution, RunSpec, Time, truncate},
+    api::{
+        ActionClass, Attempt, AttemptOutcome, MAX_REASON_CHARS, Resolution, RunSpec, Time, truncate,
+    },
     identity::AttemptNames,
     providers::{Prepared, ProviderError, RunStatus},
 };
@@ -36,7 +38,7 @@ pub use ignored::is_about_ignored;
 pub use note::Note;
 pub use outcome::{OUTCOME_UNKNOWN, RETRY_REQUESTED, RETRY_SCHEDULED, may_retry};
 pub use person::RESOLVED_BY_PERSON;
-pub use record::{Acceptance, End, Phase, Record, newest_attempt, open_attempt};
+pub use record::{Acceptance, End, Phase, Record, open_attempt};
 
 /// How long preparing is tried while the API server refuses, when there is no deadline.
 const PREPARE_PATIENCE: SignedDuration = SignedDuration::from_mins(10);
@@ -207,22 +209,38 @@ pub struct Snapshot<'a> {
     pub refused_since: Option<Timestamp>,
     /// How its kind speaks.
     pub words: Words,
-    /// Answer to the last [`Step::Prepare`].
-    pub prepared: Option<&'a Prepared>,
-    /// Answer to the last [`Step::Withdraw`].
-    pub withdrawn: Option<&'a Withdrawn>,
-    /// Answer to the last [`Step::Ask`].
-    pub answer: Option<&'a Result<RunStatus, ProviderError>>,
-    /// Since when the provider has not answered, as far as this process knows.
-    pub unreachable_since: Option<Timestamp>,
-    /// Whether this pass already asked the provider to cancel.
-    pub cancelled: bool,
+    /// What was heard and done about the attempt that is under way, or about the one to come.
+    pub heard: &'a Heard,
     /// The newest generation of which people were told that something in it is ignored, as far as
     /// this process knows.
     pub told: Option<i64>,
     /// Whether the wall clock agrees with the API server's. If not, nothing ends or starts because
     /// of a time.
     pub trust_clock: bool,
+}
+
+/// What a pass has heard and done about one attempt: the newest, or the one that is to be prepared.
+#[derive(Clone, Debug, Default)]
+pub struct Heard {
+    /// Answer to the last [`Step::Prepare`].
+    pub prepared: Option<Prepared>,
+    /// Answer to the last [`Step::Withdraw`].
+    pub withdrawn: Option<Withdrawn>,
+    /// Answer to the last [`Step::Ask`].
+    pub answer: Option<Result<RunStatus, ProviderError>>,
+    /// Since when the provider has not answered, as far as this process knows.
+    pub unreachable_since: Option<Timestamp>,
+    /// Whether this pass already asked the provider to cancel.
+    pub cancelled: bool,
+}
+
+impl Heard {
+    /// Forgets everything if another attempt is the newest in what was stored than in what was read.
+    pub fn go_on(&mut self, read: &[Attempt], stored: &[Attempt]) {
+        if record::newest_attempt(stored) != record::newest_attempt(read) {
+            *self = Self::default();
+        }
+    }
 }
 
 /// Whether it is certain that nothing runs of an attempt that was not committed; if not, why.

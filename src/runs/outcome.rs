@@ -193,7 +193,7 @@ impl View<'_> {
                 message,
             );
         }
-        if attempt.stop_requested_time.is_some() && !self.snapshot.cancelled {
+        if attempt.stop_requested_time.is_some() && !self.snapshot.heard.cancelled {
             return self.stop(attempt, reason, message);
         }
         if attempt.stop_reason.as_deref() == Some(OUTCOME_UNKNOWN) {
@@ -225,7 +225,7 @@ impl View<'_> {
     }
 
     pub(super) fn unreachable(&self, attempt: &Attempt, why: &str) -> Decision<Change> {
-        let since = self.snapshot.unreachable_since.unwrap_or(self.now);
+        let since = self.snapshot.heard.unreachable_since.unwrap_or(self.now);
         let key = format!("{}/{}", attempt.run_key, since.as_second());
         let waited = self.now.duration_since(since);
         if waited >= UNREACHABLE_PATIENCE && self.phase != Phase::Unresolved {

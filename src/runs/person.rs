@@ -60,7 +60,7 @@ impl View<'_> {
             return Some(self.stop_unresolved());
         }
         let mut pod = None;
-        let cannot_say = match self.snapshot.answer? {
+        let cannot_say = match self.snapshot.heard.answer.as_ref()? {
             Ok(RunStatus::Absent | RunStatus::Failed { .. }) => {
                 return Some(self.another_attempt(attempt, resolution));
             }
@@ -72,7 +72,7 @@ impl View<'_> {
             | Err(ProviderError::Conflict(_) | ProviderError::NotLeading) => return None,
             Ok(RunStatus::Unknown { .. }) => true,
             Err(ProviderError::Unreachable(_)) => {
-                let since = self.snapshot.unreachable_since.unwrap_or(self.now);
+                let since = self.snapshot.heard.unreachable_since.unwrap_or(self.now);
                 self.now.duration_since(since) >= UNREACHABLE_PATIENCE
             }
             Ok(RunStatus::Released { pod: seen, .. } | RunStatus::Running { pod: seen, .. }) => {
@@ -84,13 +84,13 @@ impl View<'_> {
         if !self.snapshot.sealed {
             return Some(seal());
         }
-        if !self.snapshot.cancelled {
+        if !self.snapshot.heard.cancelled {
             return Some(Decision::step(Step::Cancel { attempt: attempt.number, recorded: false }));
         }
         if cannot_say && resolution.accept_duplicate {
             return Some(self.another_attempt(attempt, resolution));
         }
-        match self.snapshot.answer {
+        match self.snapshot.heard.answer.as_ref() {
             // Said and asked again as of any attempt that is Unresolved.
             Some(Ok(RunStatus::Unknown { .. }) | Err(_)) => None,
             _ => Some(self.stopping_unresolved(pod)),
@@ -136,7 +136,9 @@ impl View<'_> {
     pub(super) fn after_the_end(&self) -> Decision<Change> {
         let by_person = self.record.reason.as_deref() == Some(RESOLVED_BY_PERSON);
         match self.record.attempts.last() {
-            Some(attempt) if by_person && self.snapshot.sealed && !self.snapshot.cancelled => {
+            Some(attempt)
+                if by_person && self.snapshot.sealed && !self.snapshot.heard.cancelled =>
+            {
                 Decision::step(Step::Cancel { attempt: attempt.number, recorded: true })
             }
             _ => Decision::wait(),

@@ -107,7 +107,7 @@ impl Record {
 }
 
 /// Number of the newest of these attempts, 0 without one.
-pub fn newest_attempt(attempts: &[Attempt]) -> i32 {
+pub(super) fn newest_attempt(attempts: &[Attempt]) -> i32 {
     attempts.last().map_or(0, |attempt| attempt.number)
 }
 

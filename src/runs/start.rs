@@ -63,7 +63,7 @@ impl View<'_> {
         let Some(run) = self.snapshot.run.clone() else {
             return self.pending("ScheduleNotFound", "nothing says what to run");
         };
-        match self.snapshot.prepared {
+        match self.snapshot.heard.prepared.as_ref() {
             // Where another object decides the start, its seal and claim are the start decision.
             None if start.own_seal && !self.snapshot.sealed => seal(),
             None => Decision::step(Step::Prepare { attempt: number, run: Box::new(run) }),
@@ -106,7 +106,7 @@ impl View<'_> {
         let Some(run) = self.snapshot.run.as_ref().filter(|run| run.http.is_some()) else {
             return end();
         };
-        match (&self.snapshot.right, self.snapshot.withdrawn) {
+        match (&self.snapshot.right, self.snapshot.heard.withdrawn.as_ref()) {
             (Right::Undecided, _) => Decision::wait().wake_at(self.after(WATCHFUL_INTERVAL)),
             (Right::WaitsAsBefore | Right::Waits { .. } | Right::Denied { .. }, _)
             | (Right::Start(_), Some(Ok(()))) => end(),

@@ -18,7 +18,10 @@ use crate::{
     },
     providers::{Committed, RunRequest},
     reconcile::{MAX_ROUNDS, PassError},
-    runs::hands::{self, AttemptOf, Hands},
+    runs::{
+        Heard,
+        hands::{self, AttemptOf, Hands},
+    },
     schedules::{Work, hands::prune},
 };
 
@@ -64,11 +67,7 @@ impl Controller {
             occurrence: occurrence.as_ref().clone(),
             standing,
             schedule_run,
-            prepared: None,
-            withdrawn: None,
-            answer: None,
-            unreachable_since: None,
-            cancelled: false,
+            heard: Heard::default(),
             told: self.memory().runs.told(key),
             trust_clock: (self.deps.may_create)().is_ok(),
             fence: permit.term().fence(),
@@ -188,13 +187,13 @@ impl Controller {
                 } else {
                     hands.prepare(&sealed(permit, &snapshot.occurrence)?, &request).await
                 };
-                snapshot.prepared = Some(answer?);
+                snapshot.heard.prepared = Some(answer?);
             }
             Step::Withdraw { attempt, run } => {
                 // Decided in an object of this term: the decision seals it first.
                 sealed(permit, &snapshot.occurrence)?;
                 let request = run_request(&snapshot.occurrence, attempt, *run, permit);
-                snapshot.withdrawn = Some(self.hands(permit).withdraw(&request).await?);
+                snapshot.heard.withdrawn = Some(self.hands(permit).withdraw(&request).await?);
             }
             Step::Release { attempt } => self.release(attempt, snapshot, permit).await?,
             Step::Ask { attempt } => self.ask(key, attempt, snapshot, permit).await?,
@@ -242,8 +241,8 @@ impl Controller {
         let request = committed_request(&snapshot.occurrence, attempt, permit);
         let committed = committed(&snapshot.occurrence);
         self.hands(permit).cancel(key, &request, &committed, recorded).await?;
-        snapshot.cancelled = true;
-        snapshot.answer = None;
+        snapshot.heard.cancelled = true;
+        snapshot.heard.answer = None;
         Ok(())
     }
 
@@ -264,7 +263,7 @@ impl Controller {
             let due = spec.schedule_uid.is_some().then(|| spec.intended_time.timestamp());
             self.deps.released(KIND, &snapshot.occurrence.metadata, attempt, due);
         }
-        snapshot.answer = Some(answer);
+        snapshot.heard.answer = Some(answer);
         Ok(())
     }
 
@@ -280,8 +279,8 @@ impl Controller {
         let uid = snapshot.occurrence.metadata.uid.as_deref();
         let answer = self.hands(permit).ask(uid, &request, &committed).await?;
         let now = || self.deps.wall.now();
-        snapshot.unreachable_since = self.memory().runs.learn(key, &answer, now);
-        snapshot.answer = Some(answer);
+        snapshot.heard.unreachable_since = self.memory().runs.learn(key, &answer, now);
+        snapshot.heard.answer = Some(answer);
         Ok(())
     }
 }

@@ -111,11 +111,7 @@ pub(super) fn snapshot<'a>(
         due: Some(spec.intended_time.timestamp()),
         refused_since: runs::conditions::refused_since(&status.conditions),
         words: WORDS,
-        prepared: of.prepared.as_ref(),
-        withdrawn: of.withdrawn.as_ref(),
-        answer: of.answer.as_ref(),
-        unreachable_since: of.unreachable_since,
-        cancelled: of.cancelled,
+        heard: &of.heard,
         told: of.told,
         trust_clock: of.trust_clock,
     }

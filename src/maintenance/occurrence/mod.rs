@@ -9,8 +9,8 @@ use kube::ResourceExt as _;
 use crate::{
     api::{Fence, MaintenanceOccurrence, MaintenanceOccurrenceStatus, RunSpec},
     identity::WorkId,
-    providers::{Prepared, ProviderError, RunStatus},
-    runs::{self, Withdrawn},
+    runs::{self, Heard},
+    schedules::Work,
 };
 
 pub use crate::runs::{MAX_ATTEMPTS, UNREACHABLE_PATIENCE, UNREACHABLE_TIME, is_about_ignored};
@@ -65,16 +65,8 @@ pub struct Snapshot {
     pub standing: Standing,
     /// The run of the schedule, for hand-made ones that have none.
     pub schedule_run: Option<RunSpec>,
-    /// Answer to the last [`Step::Prepare`].
-    pub prepared: Option<Prepared>,
-    /// Answer to the last [`Step::Withdraw`].
-    pub withdrawn: Option<Withdrawn>,
-    /// Answer to the last [`Step::Ask`].
-    pub answer: Option<Result<RunStatus, ProviderError>>,
-    /// Since when the provider has not answered, as far as this process knows.
-    pub unreachable_since: Option<Timestamp>,
-    /// Whether this pass already asked the provider to cancel.
-    pub cancelled: bool,
+    /// What this pass has heard and done about an attempt.
+    pub heard: Heard,
     /// The newest generation of which people were told that something in it is ignored, as far as
     /// this process knows.
     pub told: Option<i64>,
@@ -89,13 +81,7 @@ impl Snapshot {
     /// Goes on with the version that was stored. What a provider said of an attempt says nothing of the
     /// next one.
     pub fn go_on_with(&mut self, stored: MaintenanceOccurrence) {
-        let newest = |occurrence: &MaintenanceOccurrence| {
-            occurrence.status.as_ref().map_or(0, |status| runs::newest_attempt(&status.attempts))
-        };
-        if newest(&stored) != newest(&self.occurrence) {
-            (self.prepared, self.withdrawn, self.answer) = (None, None, None);
-            (self.unreachable_since, self.cancelled) = (None, false);
-        }
+        self.heard.go_on(Work::attempts(&self.occurrence), Work::attempts(&stored));
         self.occurrence = stored;
     }
 }

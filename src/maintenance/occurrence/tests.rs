@@ -8,6 +8,7 @@ use crate::{api::PodRef, providers::FailureClass, time::SkipReason};
 pub(super) use crate::{
     api::{Attempt, OccurrenceState},
     maintenance::{Note, conditions},
+    providers::{Prepared, ProviderError, RunStatus},
     runs::MAX_DISRUPTIONS,
 };
 
@@ -48,11 +49,7 @@ impl Driver {
                     replaced: false,
                 },
                 schedule_run: None,
-                prepared: None,
-                withdrawn: None,
-                answer: None,
-                unreachable_since: None,
-                cancelled: false,
+                heard: Heard::default(),
                 told: None,
                 trust_clock: true,
                 fence: fence(),
@@ -109,14 +106,14 @@ impl Driver {
     }
 
     pub(super) fn answer(&mut self, answer: RunStatus) -> Step {
-        self.snapshot.answer = Some(Ok(answer));
+        self.snapshot.heard.answer = Some(Ok(answer));
         self.settle()
     }
 
     /// Prepared, committed and released.
     pub(super) fn released(mut self) -> Self {
         assert!(matches!(self.settle(), Step::Prepare { attempt: 1, .. }));
-        self.snapshot.prepared = Some(Prepared::Ready { handle: "job-uid".into() });
+        self.snapshot.heard.prepared = Some(Prepared::Ready { handle: "job-uid".into() });
         assert_eq!(self.settle(), Step::Ask { attempt: 1 });
         assert_eq!(self.answer(RunStatus::Held), Step::Release { attempt: 1 });
         self
@@ -289,7 +286,7 @@ fn hand_made_without_schedule_runs_what_it_carries_or_waits() {
 fn a_prepared_one_goes_on_when_its_schedule_is_deleted() {
     let mut driver = Driver::fenced();
     driver.settle();
-    driver.snapshot.prepared = Some(Prepared::Ready { handle: "job-uid".into() });
+    driver.snapshot.heard.prepared = Some(Prepared::Ready { handle: "job-uid".into() });
     driver.settle();
     driver.snapshot.standing = Standing::ScheduleGone;
     assert_eq!(driver.answer(RunStatus::Held), Step::Release { attempt: 1 });
@@ -312,7 +309,7 @@ fn what_the_provider_refuses_ends() {
     for (prepared, state, reason) in cases {
         let mut driver = Driver::fenced();
         driver.settle();
-        driver.snapshot.prepared = Some(prepared);
+        driver.snapshot.heard.prepared = Some(prepared);
         driver.settle();
         assert_eq!(driver.outcome(), (state, reason));
     }
@@ -322,7 +319,7 @@ fn what_the_provider_refuses_ends() {
 fn a_refused_creation_is_tried_for_ten_minutes() {
     let mut driver = Driver::fenced();
     driver.settle();
-    driver.snapshot.prepared = Some(Prepared::NotYet { message: "exceeded quota".into() });
+    driver.snapshot.heard.prepared = Some(Prepared::NotYet { message: "exceeded quota".into() });
     driver.settle();
     assert_eq!(driver.outcome(), (OccurrenceState::Pending, "CreateRefused"));
     driver.now = time("2026-11-29T02:10:00Z");
@@ -337,11 +334,11 @@ fn a_refused_creation_is_tried_for_ten_minutes() {
 fn only_the_sealed_release() {
     let mut driver = Driver::fenced();
     driver.settle();
-    driver.snapshot.prepared = Some(Prepared::Ready { handle: "job-uid".into() });
+    driver.snapshot.heard.prepared = Some(Prepared::Ready { handle: "job-uid".into() });
     driver.settle();
     // The next leader: another term.
     driver.snapshot.fence = Fence { epoch: 9, nonce: "n9".into() };
-    driver.snapshot.answer = Some(Ok(RunStatus::Held));
+    driver.snapshot.heard.answer = Some(Ok(RunStatus::Held));
     let decision = driver.decide();
     assert!(matches!(decision.step, Step::Write(_)), "seals before it releases: {decision:?}");
     driver.snapshot.standing = Standing::Undecided;

@@ -12,9 +12,9 @@ use crate::{
 fn a_new_leader_follows_what_runs_without_a_new_attempt() {
     let mut driver = Driver::fenced().running();
     driver.snapshot.fence = Fence { epoch: 9, nonce: "n9".into() };
-    driver.snapshot.answer = None;
+    driver.snapshot.heard.answer = None;
     assert_eq!(driver.decide().step, Step::Ask { attempt: 1 });
-    driver.snapshot.answer = Some(Ok(succeeded()));
+    driver.snapshot.heard.answer = Some(Ok(succeeded()));
     driver.settle();
     assert_eq!(driver.outcome().0, OccurrenceState::Succeeded);
     assert_eq!(driver.status().attempts.len(), 1);
@@ -28,7 +28,7 @@ fn a_terminal_one_is_never_touched_again() {
     {
         driver.snapshot.standing = standing;
         driver.cancel();
-        driver.snapshot.answer = Some(Ok(failed("ExitCode", FailureClass::Transient)));
+        driver.snapshot.heard.answer = Some(Ok(failed("ExitCode", FailureClass::Transient)));
         assert_eq!(driver.decide(), Decision::wait());
     }
 }
@@ -49,12 +49,12 @@ fn one_that_has_not_started_after_all_does_not_say_that_it_runs() {
 fn what_is_held_without_a_claim_is_stopped_and_never_released() {
     let mut driver = Driver::fenced();
     assert!(matches!(driver.settle(), Step::Prepare { attempt: 1, .. }));
-    driver.snapshot.prepared = Some(Prepared::Ready { handle: "job-uid".into() });
+    driver.snapshot.heard.prepared = Some(Prepared::Ready { handle: "job-uid".into() });
     assert_eq!(driver.settle(), Step::Ask { attempt: 1 });
     driver.snapshot.standing = Standing::Ghost { skipped: None };
     assert_eq!(driver.answer(RunStatus::Held), Step::Cancel { attempt: 1, recorded: false });
     assert_eq!(driver.outcome(), (OccurrenceState::Cancelling, "NotClaimed"));
-    driver.snapshot.cancelled = true;
+    driver.snapshot.heard.cancelled = true;
     driver.answer(RunStatus::Absent);
     assert_eq!(driver.outcome(), (OccurrenceState::Superseded, "NotClaimed"));
 }
@@ -67,7 +67,7 @@ fn cancel_records_the_wish_before_it_stops_anything() {
     assert!(status.attempts[0].stop_requested_time.is_some());
     assert_eq!(driver.outcome(), (OccurrenceState::Cancelling, "CancelRequested"));
     assert_eq!(driver.settle(), Step::Cancel { attempt: 1, recorded: false });
-    driver.snapshot.cancelled = true;
+    driver.snapshot.heard.cancelled = true;
     assert_eq!(
         driver.answer(RunStatus::Stopping),
         Step::Wait,
@@ -229,7 +229,7 @@ fn unknown_outcomes_by_action_class() {
         Step::Cancel { attempt: 1, recorded: false },
         "what is left of it is stopped first"
     );
-    read.snapshot.cancelled = true;
+    read.snapshot.heard.cancelled = true;
     read.settle();
     assert_eq!(read.outcome(), (OccurrenceState::Pending, "RetryScheduled"));
 }
@@ -252,8 +252,8 @@ fn a_definite_answer_resolves() {
 fn unreachable_is_not_unknown_for_a_minute() {
     let mut driver = Driver::fenced().running();
     let since = driver.now;
-    driver.snapshot.answer = Some(Err(ProviderError::Unreachable("timeout".into())));
-    driver.snapshot.unreachable_since = Some(since);
+    driver.snapshot.heard.answer = Some(Err(ProviderError::Unreachable("timeout".into())));
+    driver.snapshot.heard.unreachable_since = Some(since);
     assert_eq!(driver.settle(), Step::Wait);
     assert!(driver.decide().wake_at.is_some(), "asked again");
     driver.now = since + SignedDuration::from_secs(59);
@@ -272,7 +272,7 @@ fn a_second_pod_is_stopped_and_unresolved() {
         driver.answer(unknown("DuplicatePod")),
         Step::Cancel { attempt: 1, recorded: false }
     );
-    driver.snapshot.cancelled = true;
+    driver.snapshot.heard.cancelled = true;
     driver.settle();
     assert_eq!(driver.outcome(), (OccurrenceState::Unresolved, "DuplicatePod"));
     // That both are over says nothing about what they did: a person decides, or cancels.
@@ -299,11 +299,11 @@ fn retries_are_bounded_by_class_and_number() {
                 driver.now = next.0;
                 driver.settle();
             }
-            driver.snapshot.prepared = Some(Prepared::Ready { handle: format!("h{n}") });
+            driver.snapshot.heard.prepared = Some(Prepared::Ready { handle: format!("h{n}") });
             driver.settle();
-            driver.snapshot.prepared = None;
+            driver.snapshot.heard.prepared = None;
             driver.answer(failed(reason, class));
-            driver.snapshot.answer = None;
+            driver.snapshot.heard.answer = None;
         }
         20
     };
@@ -342,7 +342,7 @@ fn a_resolution_counts_only_for_the_unresolved_attempt_it_names() {
             "the old handle is cancelled, after recording"
         );
         assert_eq!(driver.outcome(), (state, "ResolvedByPerson"));
-        driver.snapshot.cancelled = true;
+        driver.snapshot.heard.cancelled = true;
         assert_eq!(driver.settle(), Step::Wait);
     }
 }
@@ -359,11 +359,11 @@ fn a_retry_by_a_person_needs_proof_or_acceptance() {
             Step::Cancel { attempt: 1, recorded: false },
             "the old handle is cancelled first"
         );
-        driver.snapshot.cancelled = true;
+        driver.snapshot.heard.cancelled = true;
         driver
     };
     let mut proven = unresolved(false);
-    proven.snapshot.answer = Some(Ok(RunStatus::Absent));
+    proven.snapshot.heard.answer = Some(Ok(RunStatus::Absent));
     assert!(matches!(proven.settle(), Step::Prepare { attempt: 2, .. }), "beyond maxAttempts");
     let mut unproven = unresolved(false);
     assert_eq!(unproven.answer(unknown("EndNotSeen")), Step::Wait);
@@ -380,7 +380,7 @@ fn a_cancel_of_an_unresolved_one_waits_for_proof() {
     driver.answer(unknown("EndNotSeen"));
     driver.cancel();
     assert_eq!(driver.settle(), Step::Cancel { attempt: 1, recorded: false });
-    driver.snapshot.cancelled = true;
+    driver.snapshot.heard.cancelled = true;
     driver.settle();
     assert_eq!(driver.outcome().0, OccurrenceState::Unresolved);
     driver.answer(RunStatus::Absent);

@@ -25,7 +25,7 @@ fn retrying(accept: bool) -> Driver {
     let mut driver = unresolved(1);
     driver.patch(&decision(1, "Retry", accept));
     assert_eq!(driver.settle(), Step::Cancel { attempt: 1, recorded: false });
-    driver.snapshot.cancelled = true;
+    driver.snapshot.heard.cancelled = true;
     driver
 }
 
@@ -47,8 +47,8 @@ impl Driver {
 
     /// A new pass: what was asked and done in the last one is forgotten.
     fn pass(&mut self) {
-        self.snapshot.answer = None;
-        self.snapshot.cancelled = false;
+        self.snapshot.heard.answer = None;
+        self.snapshot.heard.cancelled = false;
     }
 }
 
@@ -67,7 +67,7 @@ fn a_retry_stays_unresolved_until_the_old_run_is_proven_over() {
                 Step::Cancel { attempt: 1, recorded: false },
                 "{answer:?}: and asked to stop again"
             );
-            driver.snapshot.cancelled = true;
+            driver.snapshot.heard.cancelled = true;
             assert!(matches!(driver.answer(RunStatus::Absent), Step::Prepare { attempt: 2, .. }));
         }
     }
@@ -81,7 +81,7 @@ fn what_was_said_of_an_attempt_says_nothing_of_the_next_one() {
         let mut driver = retrying(true);
         let next = driver.answer(answer.clone());
         assert!(matches!(next, Step::Prepare { attempt: 2, .. }), "{answer:?}: {next:?}");
-        driver.snapshot.prepared = Some(Prepared::Ready { handle: "second".into() });
+        driver.snapshot.heard.prepared = Some(Prepared::Ready { handle: "second".into() });
         // In the same pass: it is asked about, not judged by what its predecessor was.
         assert_eq!(driver.settle(), Step::Ask { attempt: 2 }, "{answer:?}");
         assert_eq!(driver.outcome().0, OccurrenceState::Starting, "{answer:?}");
@@ -97,8 +97,8 @@ fn accepting_a_duplicate_counts_only_when_the_provider_cannot_say() {
     assert_eq!(not_accepted.answer(unknown("EndNotSeen")), Step::Wait);
     // No answer is no answer for a minute.
     let mut silent = retrying(true);
-    silent.snapshot.answer = Some(Err(ProviderError::Unreachable("timeout".into())));
-    silent.snapshot.unreachable_since = Some(silent.now);
+    silent.snapshot.heard.answer = Some(Err(ProviderError::Unreachable("timeout".into())));
+    silent.snapshot.heard.unreachable_since = Some(silent.now);
     assert_eq!(silent.settle(), Step::Wait);
     silent.now += UNREACHABLE_PATIENCE;
     let next = silent.settle();
@@ -111,7 +111,7 @@ fn the_old_run_is_cancelled_before_a_duplicate_also_by_the_next_leader() {
     driver.patch(&decision(1, "Retry", true));
     driver.settle();
     driver.snapshot.fence = Fence { epoch: 9, nonce: "n9".into() };
-    driver.snapshot.answer = Some(Ok(unknown("EndNotSeen")));
+    driver.snapshot.heard.answer = Some(Ok(unknown("EndNotSeen")));
     assert!(matches!(driver.decide().step, Step::Write(_)), "it seals first");
     driver.snapshot.occurrence.status.as_mut().unwrap().fence = Some(driver.snapshot.fence.clone());
     assert_eq!(driver.decide().step, Step::Cancel { attempt: 1, recorded: false });
@@ -145,13 +145,13 @@ fn a_retry_by_a_person_is_charged_to_no_budget() {
         let mut driver = unresolved(max);
         driver.patch(&decision(1, "Retry", false));
         driver.settle();
-        driver.snapshot.cancelled = true;
+        driver.snapshot.heard.cancelled = true;
         driver.answer(RunStatus::Absent);
         for n in 2..=9 {
             driver.pass();
-            driver.snapshot.prepared = Some(Prepared::Ready { handle: format!("h{n}") });
+            driver.snapshot.heard.prepared = Some(Prepared::Ready { handle: format!("h{n}") });
             driver.settle();
-            driver.snapshot.prepared = None;
+            driver.snapshot.heard.prepared = None;
             driver.answer(failed("ExitCode", FailureClass::Transient));
             let Some(next) = driver.status().next_attempt_time else { break };
             driver.now = next.0;
@@ -166,9 +166,9 @@ fn a_decision_names_the_attempt_that_it_is_about_also_after_a_retry() {
     let mut driver = retrying(false);
     driver.answer(RunStatus::Absent);
     driver.pass();
-    driver.snapshot.prepared = Some(Prepared::Ready { handle: "h2".into() });
+    driver.snapshot.heard.prepared = Some(Prepared::Ready { handle: "h2".into() });
     driver.settle();
-    driver.snapshot.prepared = None;
+    driver.snapshot.heard.prepared = None;
     driver.answer(running());
     driver.answer(unknown("EndNotSeen"));
     assert_eq!(driver.status().attempts.len(), 2);
@@ -251,7 +251,7 @@ fn a_decision_that_had_its_effect_is_not_told_as_ignored() {
         let mut driver = unresolved(1);
         driver.edit(&decision(1, which, false));
         driver.settle();
-        driver.snapshot.cancelled = true;
+        driver.snapshot.heard.cancelled = true;
         driver.answer(RunStatus::Absent);
         // Another change of the spec, long after.
         driver.edit(&json!({"cancel": true}));
@@ -300,11 +300,11 @@ fn what_a_person_decided_stays_whatever_the_provider_says_later() {
     let mut driver = unresolved(1);
     driver.edit(&decision(1, "Succeeded", false));
     assert_eq!(driver.settle(), Step::Cancel { attempt: 1, recorded: true });
-    driver.snapshot.cancelled = true;
+    driver.snapshot.heard.cancelled = true;
     driver.answer(failed("ExitCode", FailureClass::Transient));
     assert_eq!(driver.outcome(), (OccurrenceState::Succeeded, "ResolvedByPerson"));
     driver.snapshot.fence = Fence { epoch: 9, nonce: "n9".into() };
-    driver.snapshot.cancelled = false;
+    driver.snapshot.heard.cancelled = false;
     assert_eq!(driver.settle(), Step::Wait, "a later term leaves the record alone");
 }
 
@@ -323,8 +323,8 @@ fn an_unresolved_one_that_turns_out_to_be_held_or_released_goes_on() {
 fn asking_ends_exactly_when_patience_does() {
     let mut driver = Driver::fenced().running();
     let since = driver.now;
-    driver.snapshot.answer = Some(Err(ProviderError::Unreachable("timeout".into())));
-    driver.snapshot.unreachable_since = Some(since);
+    driver.snapshot.heard.answer = Some(Err(ProviderError::Unreachable("timeout".into())));
+    driver.snapshot.heard.unreachable_since = Some(since);
     driver.now = since + SignedDuration::from_millis(59_900);
     assert_eq!(driver.decide().wake_at, Some(since + UNREACHABLE_PATIENCE));
 }
@@ -342,12 +342,12 @@ fn a_read_of_unknown_outcome_is_stopped_before_it_is_repeated() {
         let (mut driver, step) = read(2);
         assert_eq!(step, asked);
         assert!(driver.status().attempts[0].stop_requested_time.is_some());
-        driver.snapshot.cancelled = true;
+        driver.snapshot.heard.cancelled = true;
         driver.answer(answer.clone());
         assert_eq!(driver.outcome(), (OccurrenceState::Pending, "RetryScheduled"), "{answer:?}");
     }
     let (mut goes_on, _) = read(2);
-    goes_on.snapshot.cancelled = true;
+    goes_on.snapshot.heard.cancelled = true;
     goes_on.answer(stopping());
     assert_eq!(goes_on.outcome().0, OccurrenceState::Cancelling, "waits while it is there");
     goes_on.cancel();

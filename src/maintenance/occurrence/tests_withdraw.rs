@@ -43,7 +43,7 @@ fn ends() -> [Ending; 4] {
         ),
         (
             "refused",
-            |d| d.snapshot.prepared = Some(Prepared::Refused { message: "no".into() }),
+            |d| d.snapshot.heard.prepared = Some(Prepared::Refused { message: "no".into() }),
             "RunRefused",
         ),
     ]
@@ -57,19 +57,19 @@ fn it_ends_only_once_its_service_has_confirmed_it() {
         let seal = driver.step();
         assert!(matches!(seal, Step::Write(_)), "{description}: sealed first: {seal:?}");
         assert!(withdraws(&driver.settle()), "{description}");
-        driver.snapshot.withdrawn = Some(Err("nobody is there".into()));
+        driver.snapshot.heard.withdrawn = Some(Err("nobody is there".into()));
         assert_eq!(driver.settle(), Step::Wait, "{description}");
         let unanswered = (OccurrenceState::Pending, "ProviderUnreachable");
         assert_eq!(driver.outcome(), unanswered, "{description}");
         assert!(driver.decide().wake_at.is_some(), "{description}: it is asked again");
         let writes = driver.writes;
         driver.now = time("2026-11-29T09:00:00Z");
-        driver.snapshot.withdrawn = None;
+        driver.snapshot.heard.withdrawn = None;
         assert!(withdraws(&driver.settle()), "{description}: hours later too");
-        driver.snapshot.withdrawn = Some(Err("nobody is there".into()));
+        driver.snapshot.heard.withdrawn = Some(Err("nobody is there".into()));
         driver.settle();
         assert_eq!(driver.writes, writes, "{description}: said once");
-        driver.snapshot.withdrawn = Some(Ok(()));
+        driver.snapshot.heard.withdrawn = Some(Ok(()));
         driver.settle();
         assert_eq!(driver.outcome().1, reason, "{description}");
     }
@@ -113,7 +113,7 @@ fn a_job_is_held_by_the_cluster_and_needs_no_withdrawal() {
 fn a_service_that_does_not_answer_is_asked_until_it_does() {
     let mut driver = outside();
     driver.settle();
-    driver.snapshot.prepared = Some(Prepared::NoAnswer { message: "no answer".into() });
+    driver.snapshot.heard.prepared = Some(Prepared::NoAnswer { message: "no answer".into() });
     driver.settle();
     for hour in 3..9 {
         driver.now = time(&format!("2026-11-29T0{hour}:00:00Z"));
@@ -121,6 +121,6 @@ fn a_service_that_does_not_answer_is_asked_until_it_does() {
         assert_eq!(driver.outcome(), (OccurrenceState::Pending, "ProviderUnreachable"));
         assert!(driver.decide().wake_at.is_some());
     }
-    driver.snapshot.prepared = Some(Prepared::Ready { handle: "http/a-m1/h".into() });
+    driver.snapshot.heard.prepared = Some(Prepared::Ready { handle: "http/a-m1/h".into() });
     assert_eq!(driver.settle(), Step::Ask { attempt: 1 });
 }

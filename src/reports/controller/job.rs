@@ -23,7 +23,7 @@ use crate::{
         queue::{self, Answer, spec},
     },
     runs::{
-        Note,
+        Heard, Note,
         hands::{self, AttemptOf, Hands},
         open_attempt,
     },
@@ -75,11 +75,7 @@ impl Controller {
             queue_run: observed.queue_run,
             place: observed.place,
             late: Vec::new(),
-            prepared: None,
-            withdrawn: None,
-            answer: None,
-            unreachable_since: None,
-            cancelled: false,
+            heard: Heard::default(),
             told: self.state.lock().runs.told(key),
             trust_clock: (self.deps.may_create)().is_ok(),
             fence: permit.term().fence(),
@@ -133,7 +129,7 @@ impl Controller {
         let open = open_attempt(attempts(report)).is_some();
         let unresolved =
             report.status.as_ref().and_then(|status| status.state) == Some(ReportState::Unresolved);
-        let asked = match &snapshot.answer {
+        let asked = match &snapshot.heard.answer {
             Some(Ok(_)) => true,
             Some(Err(ProviderError::Unreachable(_))) => unresolved,
             Some(Err(ProviderError::Conflict(_) | ProviderError::NotLeading)) | None => false,
@@ -304,13 +300,13 @@ impl Controller {
                 // Only the ledger of a queue that this term has sealed lets something begin.
                 let Some(queue) = queue else { return Err(NotLeading.into()) };
                 let answer = self.hands(permit).prepare(queue, &request).await?;
-                snapshot.prepared = Some(answer);
+                snapshot.heard.prepared = Some(answer);
             }
             Step::Withdraw { attempt, run } => {
                 // Decided in an object of this term: the decision seals it first.
                 sealed(permit, &snapshot.job)?;
                 let request = run_request(snapshot, attempt, *run, permit);
-                snapshot.withdrawn = Some(self.hands(permit).withdraw(&request).await?);
+                snapshot.heard.withdrawn = Some(self.hands(permit).withdraw(&request).await?);
             }
             Step::Release { attempt } => self.release(attempt, snapshot, permit).await?,
             Step::Ask { attempt } => self.ask(key, attempt, snapshot, permit).await?,
@@ -320,8 +316,8 @@ impl Controller {
                 let request = request_of(snapshot, attempt, permit);
                 let known = committed(&snapshot.job);
                 self.hands(permit).cancel(key, &request, &known, recorded).await?;
-                snapshot.cancelled = true;
-                snapshot.answer = None;
+                snapshot.heard.cancelled = true;
+                snapshot.heard.answer = None;
             }
         }
         Ok(())
@@ -364,7 +360,7 @@ impl Controller {
             let due = snapshot.job.spec.intended_time.map(IntendedTime::timestamp);
             self.deps.released(KIND, &snapshot.job.metadata, attempt, due);
         }
-        snapshot.answer = Some(answer);
+        snapshot.heard.answer = Some(answer);
         Ok(())
     }
 
@@ -380,8 +376,8 @@ impl Controller {
         let uid = snapshot.job.metadata.uid.as_deref();
         let answer = self.hands(permit).ask(uid, &request, &known).await?;
         let now = || self.deps.wall.now();
-        snapshot.unreachable_since = self.state.lock().runs.learn(key, &answer, now);
-        snapshot.answer = Some(answer);
+        snapshot.heard.unreachable_since = self.state.lock().runs.learn(key, &answer, now);
+        snapshot.heard.answer = Some(answer);
         Ok(())
     }
 }

@@ -19,8 +19,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     api::{Fence, ReportJob, ReportJobStatus, ReportState, RunSpec, Time},
-    providers::{Prepared, ProviderError, RunStatus},
-    runs::{self, Acceptance, Change, Note, Phase, Record, Withdrawn},
+    runs::{self, Acceptance, Change, Heard, Note, Phase, Record},
+    schedules::Work,
 };
 
 mod late;
@@ -106,16 +106,8 @@ pub struct Snapshot {
     /// What a provider was seen to say of attempts that do not count any more. Each is told once,
     /// so take it out once a decision was made with it.
     pub late: Vec<Late>,
-    /// Answer to the last [`Step::Prepare`].
-    pub prepared: Option<Prepared>,
-    /// Answer to the last [`Step::Withdraw`].
-    pub withdrawn: Option<Withdrawn>,
-    /// Answer to the last [`Step::Ask`].
-    pub answer: Option<Result<RunStatus, ProviderError>>,
-    /// Since when the provider has not answered, as far as this process knows.
-    pub unreachable_since: Option<Timestamp>,
-    /// Whether this pass already asked the provider to cancel.
-    pub cancelled: bool,
+    /// What this pass has heard and done about an attempt.
+    pub heard: Heard,
     /// The newest generation of which people were told that something in it is ignored, as far as
     /// this process knows.
     pub told: Option<i64>,
@@ -130,13 +122,7 @@ impl Snapshot {
     /// Goes on with the version that was stored, whose place is not known. What a provider said of an
     /// attempt says nothing of the next one.
     pub fn go_on_with(&mut self, stored: ReportJob) {
-        let newest = |job: &ReportJob| {
-            job.status.as_ref().map_or(0, |status| runs::newest_attempt(&status.attempts))
-        };
-        if newest(&stored) != newest(&self.job) {
-            (self.prepared, self.withdrawn, self.answer) = (None, None, None);
-            (self.unreachable_since, self.cancelled) = (None, false);
-        }
+        self.heard.go_on(Work::attempts(&self.job), Work::attempts(&stored));
         (self.job, self.place) = (stored, None);
     }
 }

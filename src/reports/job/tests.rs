@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 pub(super) use crate::{
     api::{Artifact, ConditionStatus, PodRef},
-    providers::{Delivered, FailureClass},
+    providers::{Delivered, FailureClass, Prepared, ProviderError, RunStatus},
 };
 
 pub(super) const CREATED: &str = "2026-11-29T09:00:00Z";
@@ -52,11 +52,7 @@ impl Driver {
                 queue_run: None,
                 place: None,
                 late: Vec::new(),
-                prepared: None,
-                withdrawn: None,
-                answer: None,
-                unreachable_since: None,
-                cancelled: false,
+                heard: Heard::default(),
                 told: None,
                 trust_clock: true,
                 fence: fence(),
@@ -110,7 +106,7 @@ impl Driver {
     }
 
     pub(super) fn answer(&mut self, answer: RunStatus) -> Step {
-        self.snapshot.answer = Some(Ok(answer));
+        self.snapshot.heard.answer = Some(Ok(answer));
         self.settle()
     }
 
@@ -118,10 +114,11 @@ impl Driver {
     pub(super) fn release(&mut self, attempt: i32) {
         self.settle();
         self.snapshot.standing = admitted(attempt);
-        self.snapshot.answer = None;
-        self.snapshot.cancelled = false;
+        self.snapshot.heard.answer = None;
+        self.snapshot.heard.cancelled = false;
         assert!(matches!(self.settle(), Step::Prepare { attempt: n, .. } if n == attempt));
-        self.snapshot.prepared = Some(Prepared::Ready { handle: format!("job-uid-{attempt}") });
+        self.snapshot.heard.prepared =
+            Some(Prepared::Ready { handle: format!("job-uid-{attempt}") });
         assert_eq!(self.settle(), Step::Ask { attempt });
         assert_eq!(self.answer(RunStatus::Held), Step::Release { attempt });
     }
@@ -275,7 +272,7 @@ fn nothing_starts_without_an_entry_for_the_very_attempt() {
         assert_eq!(driver.settle(), Step::Wait, "{standing:?}");
     }
     driver.release(1);
-    driver.snapshot.answer = Some(Ok(RunStatus::Held));
+    driver.snapshot.heard.answer = Some(Ok(RunStatus::Held));
     for standing in [Standing::Undecided, waits(), Standing::QueueNotFound, admitted(2)] {
         driver.snapshot.standing = standing.clone();
         assert_eq!(driver.settle(), Step::Wait, "not released either: {standing:?}");
@@ -291,7 +288,7 @@ fn only_the_sealed_are_released_and_the_queued_are_not_sealed_again() {
     driver.snapshot.fence = fence();
     driver.release(1);
     driver.snapshot.fence = Fence { epoch: 9, nonce: "n9".into() };
-    driver.snapshot.answer = Some(Ok(RunStatus::Held));
+    driver.snapshot.heard.answer = Some(Ok(RunStatus::Held));
     let Step::Write(status) = driver.step() else { panic!("seals before it releases") };
     assert_eq!(status.state, Some(ReportState::Admitted));
     assert_eq!(driver.settle(), Step::Release { attempt: 1 });
@@ -302,7 +299,7 @@ fn an_entry_says_which_attempt_it_is() {
     // Its status was lost; the ledger still knows that two attempts were admitted before.
     let mut driver = Driver::plain().standing(admitted(3));
     assert!(matches!(driver.settle(), Step::Prepare { attempt: 3, .. }));
-    driver.snapshot.prepared = Some(Prepared::Ready { handle: "h".into() });
+    driver.snapshot.heard.prepared = Some(Prepared::Ready { handle: "h".into() });
     driver.settle();
     assert_eq!(driver.outcome(), (ReportState::Admitted, "Prepared"));
     assert_eq!(driver.status().attempts[0].number, 3);

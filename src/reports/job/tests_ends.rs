@@ -41,7 +41,7 @@ fn an_admitted_or_running_one_is_cancelling_until_the_provider_confirms() {
         (Driver::plain().released(), RunStatus::Held),
         (Driver::plain().running(), running()),
     ] {
-        driver.snapshot.answer = Some(Ok(seen));
+        driver.snapshot.heard.answer = Some(Ok(seen));
         driver.cancel();
         let Step::Write(status) = driver.step() else { panic!("records first") };
         assert!(status.attempts[0].stop_requested_time.is_some());
@@ -49,7 +49,7 @@ fn an_admitted_or_running_one_is_cancelling_until_the_provider_confirms() {
         assert!(driver.holds(states::ADMITTED), "the slot stays taken");
         assert!(!attempt_is_over(driver.status(), 1));
         assert_eq!(driver.settle(), Step::Cancel { attempt: 1, recorded: false });
-        driver.snapshot.cancelled = true;
+        driver.snapshot.heard.cancelled = true;
         assert_eq!(driver.answer(RunStatus::Stopping), Step::Wait);
         assert_eq!(driver.outcome().0, ReportState::Cancelling);
         driver.answer(RunStatus::Absent);
@@ -221,7 +221,7 @@ fn unknown_outcomes_by_action_class() {
     let mut reads = Driver::new(&json!({"run": {"actionClass": "ReadOnly", "simulated": {}}}));
     reads.release(1);
     assert_eq!(reads.answer(unknown("EndNotSeen")), Step::Cancel { attempt: 1, recorded: false });
-    reads.snapshot.cancelled = true;
+    reads.snapshot.heard.cancelled = true;
     reads.answer(RunStatus::Absent);
     assert_eq!(reads.outcome(), (ReportState::Queued, "RetryScheduled"));
 }
@@ -229,8 +229,8 @@ fn unknown_outcomes_by_action_class() {
 #[test]
 fn silence_is_unresolved_after_a_minute_and_keeps_the_slot() {
     let mut driver = Driver::plain().running();
-    driver.snapshot.answer = Some(Err(ProviderError::Unreachable("down".into())));
-    driver.snapshot.unreachable_since = Some(driver.now);
+    driver.snapshot.heard.answer = Some(Err(ProviderError::Unreachable("down".into())));
+    driver.snapshot.heard.unreachable_since = Some(driver.now);
     assert_eq!(driver.settle(), Step::Wait);
     driver.now += runs::UNREACHABLE_PATIENCE;
     driver.settle();
@@ -250,7 +250,7 @@ fn a_person_decides_only_what_is_unresolved_and_retries_need_proof() {
     driver.answer(unknown("EndNotSeen"));
     driver.patch(&person("Retry", false, 1));
     assert_eq!(driver.settle(), Step::Cancel { attempt: 1, recorded: false });
-    driver.snapshot.cancelled = true;
+    driver.snapshot.heard.cancelled = true;
     driver.settle();
     assert_eq!(driver.outcome().0, ReportState::Unresolved, "no proof");
     driver.patch(&person("Retry", true, 1));
@@ -268,7 +268,7 @@ fn a_late_artifact_of_another_attempt_is_refused_and_told() {
     assert!(driver.decide().notes.is_empty(), "it is open: its answer is not late");
     driver.snapshot.late.clear();
     driver.answer(unknown("EndNotSeen"));
-    driver.snapshot.cancelled = true;
+    driver.snapshot.heard.cancelled = true;
     driver.patch(&person("Retry", true, 1));
     driver.settle();
     driver.now += SignedDuration::from_secs(60);
@@ -301,7 +301,7 @@ fn a_terminal_one_is_never_touched_again_and_a_deleted_one_starts_nothing() {
         driver.snapshot.standing = standing;
         driver.snapshot.place = Some(Place { position: Some("1".into()), estimated_start: None });
         driver.cancel();
-        driver.snapshot.answer = Some(Ok(transient()));
+        driver.snapshot.heard.answer = Some(Ok(transient()));
         assert_eq!(driver.decide(), Decision::wait());
     }
     let mut deleted = Driver::plain().standing(admitted(1));
@@ -316,12 +316,12 @@ fn what_is_held_without_a_claim_is_stopped_and_never_released() {
     driver.settle();
     driver.snapshot.standing = admitted(1);
     assert!(matches!(driver.settle(), Step::Prepare { attempt: 1, .. }));
-    driver.snapshot.prepared = Some(Prepared::Ready { handle: "job-uid".into() });
+    driver.snapshot.heard.prepared = Some(Prepared::Ready { handle: "job-uid".into() });
     assert_eq!(driver.settle(), Step::Ask { attempt: 1 });
     driver.snapshot.standing = Standing::Ghost;
     assert_eq!(driver.answer(RunStatus::Held), Step::Cancel { attempt: 1, recorded: false });
     assert_eq!(driver.outcome(), (ReportState::Cancelling, "NotClaimed"));
-    driver.snapshot.cancelled = true;
+    driver.snapshot.heard.cancelled = true;
     driver.answer(RunStatus::Absent);
     assert_eq!(driver.outcome(), (ReportState::Cancelled, "NotClaimed"));
 }
@@ -334,13 +334,13 @@ fn an_admitted_one_that_cannot_be_prepared_fails() {
     ] {
         let mut driver = Driver::plain().standing(admitted(1));
         driver.settle();
-        driver.snapshot.prepared = Some(prepared);
+        driver.snapshot.heard.prepared = Some(prepared);
         driver.settle();
         assert_eq!(driver.outcome(), (ReportState::Failed, reason));
     }
     let mut later = Driver::plain().standing(admitted(1));
     later.settle();
-    later.snapshot.prepared = Some(Prepared::NotYet { message: "quota".into() });
+    later.snapshot.heard.prepared = Some(Prepared::NotYet { message: "quota".into() });
     later.settle();
     assert_eq!(later.outcome(), (ReportState::Queued, "CreateRefused"));
     later.now += SignedDuration::from_mins(10);

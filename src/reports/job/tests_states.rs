@@ -166,18 +166,18 @@ fn whatever_happens_the_decision_stays_within_the_table() {
                     let mut driver = Driver::new(&json!({"artifact": "Required", "run": run}));
                     driver.release(1);
                     driver.now += UNREACHABLE_PATIENCE;
-                    driver.snapshot.unreachable_since = Some(time(CREATED));
-                    driver.snapshot.answer = Some(first.clone());
+                    driver.snapshot.heard.unreachable_since = Some(time(CREATED));
+                    driver.snapshot.heard.answer = Some(first.clone());
                     driver.settle();
                     driver.patch(&wish);
-                    driver.snapshot.cancelled = true;
+                    driver.snapshot.heard.cancelled = true;
                     driver.settle();
-                    driver.snapshot.answer = Some(second);
+                    driver.snapshot.heard.answer = Some(second);
                     driver.settle();
                     let end = driver.status().clone();
                     seen.insert(end.state.unwrap());
                     if end.state.unwrap().is_terminal() {
-                        driver.snapshot.answer = Some(first.clone());
+                        driver.snapshot.heard.answer = Some(first.clone());
                         driver.settle();
                         assert_eq!(*driver.status(), end);
                     }
