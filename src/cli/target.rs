@@ -132,13 +132,17 @@ impl TargetKind {
         self.names().short
     }
 
-    /// Whether a person may mean this kind by `word`: short name, singular, plural, or the plural
-    /// with group or with version and group, as for kubectl.
-    fn is_called(self, word: &str) -> bool {
-        let Names { kind, plural, short } = self.names();
-        let full = [format!("{plural}.{GROUP}"), format!("{plural}.{VERSION}.{GROUP}"), plural];
-        [short, kind].iter().any(|name| name.eq_ignore_ascii_case(word))
-            || full.iter().any(|name| name.eq_ignore_ascii_case(word))
+    /// The kind that a person means by `word`: short name, singular or plural, alone, with the group,
+    /// or with version and group, as kubectl takes them.
+    pub fn named(word: &str) -> Option<Self> {
+        let word = word.to_ascii_lowercase();
+        let name = word.strip_suffix(GROUP).and_then(|word| word.strip_suffix('.'));
+        let name = name.map(|name| name.strip_suffix(&format!(".{VERSION}")).unwrap_or(name));
+        let name = name.unwrap_or(&word);
+        Self::ALL.into_iter().find(|kind| {
+            let Names { kind, plural, short } = kind.names();
+            [short, kind, &plural].iter().any(|called| called.eq_ignore_ascii_case(name))
+        })
     }
 
     /// An object of this kind, for sentences that show how one is written.
@@ -182,7 +186,7 @@ impl Target {
         let Some((word, name)) = text.split_once('/') else {
             return Err(refuse("does not say which kind it is"));
         };
-        let Some(kind) = TargetKind::ALL.into_iter().find(|kind| kind.is_called(word)) else {
+        let Some(kind) = TargetKind::named(word) else {
             return Err(refuse("names no kind of Punctual"));
         };
         if !wanted.contains(&kind) {

@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use super::{
     answer::Answer,
-    ask::Subject,
     commands::Target,
     instant, occurrence, queue, report, schedule,
     snapshot::{Snapshot, instant_in, typed},
@@ -16,6 +15,7 @@ use crate::{
         MaintenanceOccurrence, MaintenanceSchedule, RecoveryTrace, ReportJob, ReportQueue,
         ReportSchedule,
     },
+    cli::target::TargetKind,
     cluster::ObjectKey,
     identity::occurrence_name,
     schedules::Kind,
@@ -26,13 +26,13 @@ use crate::{
 /// explained.
 pub(super) fn explain(snapshot: &Snapshot) -> Result<Answer, String> {
     let mut answer = match (snapshot.subject, snapshot.at) {
-        (Subject::Schedule, Some(at)) => {
+        (TargetKind::MaintenanceSchedule, Some(at)) => {
             of_instant::<MaintenanceSchedule>(snapshot, &snapshot.key.name, at)
         }
-        (Subject::ReportSchedule, Some(at)) => {
+        (TargetKind::ReportSchedule, Some(at)) => {
             of_instant::<ReportSchedule>(snapshot, &snapshot.key.name, at)
         }
-        (Subject::Occurrence | Subject::Report, _) => of_work(snapshot),
+        (TargetKind::MaintenanceOccurrence | TargetKind::ReportJob, _) => of_work(snapshot),
         _ => of_other(snapshot),
     }?;
     answer.not_read.clone_from(&snapshot.not_read);
@@ -48,10 +48,10 @@ fn of_work(snapshot: &Snapshot) -> Result<Answer, String> {
         return Ok(work(snapshot, snapshot.subject, object));
     }
     match (instant_in(&snapshot.key.name), snapshot.subject) {
-        (Some((name, at)), Subject::Occurrence) if snapshot.schedule.is_some() => {
+        (Some((name, at)), TargetKind::MaintenanceOccurrence) if snapshot.schedule.is_some() => {
             of_instant::<MaintenanceSchedule>(snapshot, name, at)
         }
-        (Some((name, at)), Subject::Report) if snapshot.schedule.is_some() => {
+        (Some((name, at)), TargetKind::ReportJob) if snapshot.schedule.is_some() => {
             of_instant::<ReportSchedule>(snapshot, name, at)
         }
         _ => Err(not_there(snapshot.subject, &snapshot.key)),
@@ -78,10 +78,10 @@ fn of_instant<S: Scheduled>(
     Ok(answer)
 }
 
-fn work(snapshot: &Snapshot, subject: Subject, object: &Value) -> Answer {
+fn work(snapshot: &Snapshot, subject: TargetKind, object: &Value) -> Answer {
     let name = super::snapshot::text(object, "/metadata/name");
     let mut answer = Answer::about(subject.short(), &ObjectKey::new(&snapshot.key.namespace, name));
-    if subject == Subject::Report {
+    if subject == TargetKind::ReportJob {
         if let Some(report) = read::<ReportJob>(object, &mut answer) {
             report::explain(snapshot, &report, &mut answer);
         }
@@ -97,45 +97,45 @@ fn of_other(snapshot: &Snapshot) -> Result<Answer, String> {
     let mut answer = Answer::about(subject.short(), key);
     let to = &mut answer;
     match subject {
-        Subject::Schedule => {
+        TargetKind::MaintenanceSchedule => {
             if let Some(of) = read::<MaintenanceSchedule>(object, to) {
-                schedule::explain(snapshot, &of, Subject::Occurrence.short(), to);
+                schedule::explain(snapshot, &of, TargetKind::MaintenanceOccurrence.short(), to);
             }
         }
-        Subject::ReportSchedule => {
+        TargetKind::ReportSchedule => {
             if let Some(of) = read::<ReportSchedule>(object, to) {
-                schedule::explain(snapshot, &of, Subject::Report.short(), to);
+                schedule::explain(snapshot, &of, TargetKind::ReportJob.short(), to);
             }
         }
-        Subject::Queue => {
+        TargetKind::ReportQueue => {
             if let Some(of) = read::<ReportQueue>(object, to) {
                 queue::explain(snapshot, &of, to);
             }
         }
-        Subject::Trace => {
+        TargetKind::RecoveryTrace => {
             if let Some(of) = read::<RecoveryTrace>(object, to) {
                 trace::explain(snapshot, &of, to);
             }
         }
-        Subject::Occurrence | Subject::Report => return of_work(snapshot),
+        TargetKind::MaintenanceOccurrence | TargetKind::ReportJob => return of_work(snapshot),
     }
     Ok(answer)
 }
 
 /// A kind of schedule, and the kind of what it makes.
 trait Scheduled: Kind + DeserializeOwned {
-    const SUBJECT: Subject;
-    const WORK: Subject;
+    const SUBJECT: TargetKind;
+    const WORK: TargetKind;
 }
 
 impl Scheduled for MaintenanceSchedule {
-    const SUBJECT: Subject = Subject::Schedule;
-    const WORK: Subject = Subject::Occurrence;
+    const SUBJECT: TargetKind = TargetKind::MaintenanceSchedule;
+    const WORK: TargetKind = TargetKind::MaintenanceOccurrence;
 }
 
 impl Scheduled for ReportSchedule {
-    const SUBJECT: Subject = Subject::ReportSchedule;
-    const WORK: Subject = Subject::Report;
+    const SUBJECT: TargetKind = TargetKind::ReportSchedule;
+    const WORK: TargetKind = TargetKind::ReportJob;
 }
 
 /// The object as its kind; if that is not possible the answer says so.
@@ -155,7 +155,7 @@ fn read<K: DeserializeOwned>(object: &Value, answer: &mut Answer) -> Option<K> {
     }
 }
 
-fn not_there(subject: Subject, key: &ObjectKey) -> String {
+fn not_there(subject: TargetKind, key: &ObjectKey) -> String {
     let (kind, short) = (subject.kind(), subject.short());
     format!(
         "there is no {kind} {:?} in namespace {:?}; kubectl get {short} -n {} lists them",

@@ -6,7 +6,7 @@
 
 use super::{
     CliError, DONE, output,
-    target::{Connection, Output, block_on},
+    target::{Connection, Output, TargetKind, block_on},
 };
 use crate::{
     cluster::ObjectKey,
@@ -71,7 +71,7 @@ fn instant_of(text: &str) -> Result<IntendedTime, String> {
 pub fn run(args: &Args) -> Result<u8, CliError> {
     let (subject, name) = ask::parse(&args.object)?;
     if args.at.is_some()
-        && !matches!(subject, ask::Subject::Schedule | ask::Subject::ReportSchedule)
+        && !matches!(subject, TargetKind::MaintenanceSchedule | TargetKind::ReportSchedule)
     {
         return Err(CliError::BadUsage(format!(
             "--at goes with a schedule, like msched/NAME; {} is a {}",

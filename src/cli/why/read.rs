@@ -4,16 +4,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::{coordination::v1::Lease, events::v1::Event};
 use serde_json::Value;
 
-use super::{
-    ask::Subject,
-    snapshot::{Snapshot, instant_in, text},
-};
+use super::snapshot::{Snapshot, instant_in, text};
 use crate::{
     api::{
         MaintenanceOccurrence, MaintenanceSchedule, RecoveryTrace, ReportJob, ReportQueue,
         ReportSchedule,
     },
-    cli::CliError,
+    cli::{CliError, target::TargetKind},
     cluster::{ApiError, Object, ObjectKey, Raw, Reader},
     identity::occurrence_name,
     time::IntendedTime,
@@ -123,7 +120,7 @@ pub(in crate::cli) fn events_of_lease(lease: &ObjectKey) -> String {
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     /// The kind.
-    pub(super) subject: Subject,
+    pub(super) subject: TargetKind,
     /// The object, or the schedule whose instant is asked about.
     pub(super) key: ObjectKey,
     /// The instant of a schedule.
@@ -160,21 +157,25 @@ impl Gathering {
     }
 
     /// The object itself: without it there is no answer.
-    async fn object(&mut self, subject: Subject) -> Result<(), CliError> {
+    async fn object(&mut self, subject: TargetKind) -> Result<(), CliError> {
         let name = self.snapshot.key.name.clone();
         self.snapshot.object = match (subject, self.snapshot.at) {
-            (Subject::Schedule, Some(at)) => {
+            (TargetKind::MaintenanceSchedule, Some(at)) => {
                 self.need::<MaintenanceOccurrence>(&occurrence_name(&name, at)).await?
             }
-            (Subject::ReportSchedule, Some(at)) => {
+            (TargetKind::ReportSchedule, Some(at)) => {
                 self.need::<ReportJob>(&occurrence_name(&name, at)).await?
             }
-            (Subject::Occurrence, _) => self.need::<MaintenanceOccurrence>(&name).await?,
-            (Subject::Schedule, None) => self.need::<MaintenanceSchedule>(&name).await?,
-            (Subject::Report, _) => self.need::<ReportJob>(&name).await?,
-            (Subject::Queue, _) => self.need::<ReportQueue>(&name).await?,
-            (Subject::ReportSchedule, None) => self.need::<ReportSchedule>(&name).await?,
-            (Subject::Trace, _) => self.need::<RecoveryTrace>(&name).await?,
+            (TargetKind::MaintenanceOccurrence, _) => {
+                self.need::<MaintenanceOccurrence>(&name).await?
+            }
+            (TargetKind::MaintenanceSchedule, None) => {
+                self.need::<MaintenanceSchedule>(&name).await?
+            }
+            (TargetKind::ReportJob, _) => self.need::<ReportJob>(&name).await?,
+            (TargetKind::ReportQueue, _) => self.need::<ReportQueue>(&name).await?,
+            (TargetKind::ReportSchedule, None) => self.need::<ReportSchedule>(&name).await?,
+            (TargetKind::RecoveryTrace, _) => self.need::<RecoveryTrace>(&name).await?,
         };
         Ok(())
     }
@@ -186,28 +187,28 @@ impl Gathering {
     }
 
     /// Its schedule, its queue, and what else waits in that.
-    async fn relatives(&mut self, subject: Subject) -> Result<(), CliError> {
+    async fn relatives(&mut self, subject: TargetKind) -> Result<(), CliError> {
         let name = self.snapshot.key.name.clone();
         let object = self.snapshot.object.clone().unwrap_or_default();
         let named =
             |pointer: &str| Some(text(&object, pointer).to_owned()).filter(|n| !n.is_empty());
         let in_name = || instant_in(&name).map(|(schedule, _)| schedule.to_owned());
         match subject {
-            Subject::Occurrence => {
+            TargetKind::MaintenanceOccurrence => {
                 if let Some(schedule) = named("/spec/scheduleName").or_else(in_name) {
                     self.snapshot.schedule = self.need::<MaintenanceSchedule>(&schedule).await?;
                 }
             }
-            Subject::Schedule => {
+            TargetKind::MaintenanceSchedule => {
                 self.snapshot.schedule = self.need::<MaintenanceSchedule>(&name).await?;
             }
-            Subject::ReportSchedule => {
+            TargetKind::ReportSchedule => {
                 self.snapshot.schedule = self.need::<ReportSchedule>(&name).await?;
                 if let Some(queue) = named("/spec/queueName") {
                     self.queue(&queue, &object).await;
                 }
             }
-            Subject::Report => {
+            TargetKind::ReportJob => {
                 let scheduled = named("/spec/scheduleName")
                     .or_else(|| in_name().filter(|_| self.snapshot.object.is_none()));
                 if let Some(schedule) = scheduled {
@@ -217,11 +218,11 @@ impl Gathering {
                     self.queue(&queue, &object).await;
                 }
             }
-            Subject::Queue => {
+            TargetKind::ReportQueue => {
                 self.snapshot.queue.clone_from(&self.snapshot.object);
                 self.line(&name).await;
             }
-            Subject::Trace => {}
+            TargetKind::RecoveryTrace => {}
         }
         Ok(())
     }

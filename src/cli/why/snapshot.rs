@@ -4,8 +4,7 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::ask::Subject;
-use crate::{cluster::ObjectKey, time::IntendedTime};
+use crate::{cli::target::TargetKind, cluster::ObjectKey, time::IntendedTime};
 
 /// What was read, and when. Objects are kept as the API server gave them: one that this program
 /// cannot read is still one to be explained.
@@ -14,7 +13,7 @@ pub(super) struct Snapshot {
     /// When it was read.
     pub(super) now: Timestamp,
     /// The kind that is asked about.
-    pub(super) subject: Subject,
+    pub(super) subject: TargetKind,
     /// The object that is asked about.
     pub(super) key: ObjectKey,
     /// The instant that is asked about, of a schedule.
@@ -41,7 +40,7 @@ pub(super) struct Snapshot {
 
 impl Snapshot {
     /// Nothing was read yet.
-    pub(super) fn of(subject: Subject, key: ObjectKey, now: Timestamp) -> Self {
+    pub(super) fn of(subject: TargetKind, key: ObjectKey, now: Timestamp) -> Self {
         Self {
             now,
             subject,

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::{cli::why::ask::Subject, sim::rng::Rng};
+use crate::{cli::why::TargetKind, sim::rng::Rng};
 
 /// Scenes that leave objects of every kind in many states.
 fn objects() -> Vec<Scene> {
@@ -40,11 +40,11 @@ fn questions(scene: &Scene) -> Vec<(String, String, Option<&'static str>)> {
     let mut all = Vec::new();
     for object in &scene.objects {
         let text = |pointer| super::super::snapshot::text(object, pointer).to_owned();
-        let Some(subject) = Subject::ALL.into_iter().find(|s| s.kind() == text("/kind")) else {
+        let Some(subject) = TargetKind::ALL.into_iter().find(|s| s.kind() == text("/kind")) else {
             continue;
         };
         let target = format!("{}/{}", subject.short(), text("/metadata/name"));
-        if matches!(subject, Subject::Schedule | Subject::ReportSchedule) {
+        if matches!(subject, TargetKind::MaintenanceSchedule | TargetKind::ReportSchedule) {
             for at in [
                 "2026-11-29T01:00:00Z",
                 "2026-11-29T02:00:00Z",
