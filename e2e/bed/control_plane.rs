@@ -34,11 +34,14 @@ pub struct PlaneOptions {
     pub apiserver_flags: Vec<String>,
     /// Whether etcd waits for the disk: true in tests that kill it.
     pub fsync: bool,
+    /// Whether the kinds are installed before the scenario begins: false in the one that installs
+    /// them itself.
+    pub kinds: bool,
 }
 
 impl Default for PlaneOptions {
     fn default() -> Self {
-        Self { parts: Parts::Everything, apiserver_flags: Vec::new(), fsync: false }
+        Self { parts: Parts::Everything, apiserver_flags: Vec::new(), fsync: false, kinds: true }
     }
 }
 

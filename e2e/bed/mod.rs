@@ -105,7 +105,9 @@ impl Bed {
             plane.start_controllers()?;
         }
         let bed = Self { client, config, kubeconfig, server, tools, plane: Some(plane) };
-        bed.install_kinds().await?;
+        if options.kinds {
+            bed.install_kinds().await?;
+        }
         if options.parts == Parts::Everything {
             kwok::add_node(&bed, kwok::NODE, None).await?;
             bed.controllers_work().await?;
@@ -135,12 +137,19 @@ impl Bed {
         Ok(bed)
     }
 
-    /// Applies every file of `crds/` and waits until the kinds are served.
+    /// Applies every file of `crds/` as the documents advise, and waits until the kinds are served.
     async fn install_kinds(&self) -> Result<()> {
+        self.apply_kinds(&["--server-side", "--force-conflicts"]).await
+    }
+
+    /// Applies every file of `crds/` with these flags of `kubectl apply`, and waits until the kinds
+    /// are served; an error if the API server warns of anything.
+    pub async fn apply_kinds(&self, flags: &[&str]) -> Result<()> {
         let dir = crds();
         let dir = dir.display().to_string();
         let kubectl = self.kubectl()?;
-        kubectl.run(&["apply", "--server-side", "--force-conflicts", "-f", &dir]).await?;
+        let apply = ["apply", "--warnings-as-errors", "-f", &dir];
+        kubectl.run(&[&apply, flags].concat()).await?;
         kubectl
             .run(&["wait", "--for=condition=Established", "--timeout=120s", "-f", &dir])
             .await
@@ -192,7 +201,7 @@ impl Bed {
 }
 
 /// The folder of the kinds' definitions.
-pub fn crds() -> PathBuf {
+fn crds() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/crds"))
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::bed::{
     control_plane::{APISERVER, ETCD, Parts, PlaneOptions},
-    crds, kwok,
+    kwok,
     objects::text,
     plan::scenario,
     scenario::ok,
@@ -91,27 +91,14 @@ fn a_test_can_have_a_node_of_its_own_and_lose_it() {
     });
 }
 
+// Server-side the bed of every other scenario applies them, just as strictly.
 #[test]
 fn the_kinds_are_accepted_without_a_warning() {
-    let options = PlaneOptions { parts: Parts::ApiServer, ..PlaneOptions::default() };
+    let options = PlaneOptions { parts: Parts::ApiServer, kinds: false, ..PlaneOptions::default() };
     scenario().on_own_cluster(options).run(async |s| {
-        let kubectl = ok(s.bed.kubectl());
-        let dir = crds().display().to_string();
-        let files: Vec<_> =
-            std::fs::read_dir(crds()).expect("crds/ is checked in").flatten().collect();
-        assert!(!files.is_empty(), "crds/ is empty");
-        // The bed has applied them server-side; gone and applied again, each way.
-        for way in [
-            &["apply", "--warnings-as-errors", "-f"][..],
-            &["apply", "--server-side", "--warnings-as-errors", "-f"],
-        ] {
-            ok(kubectl.run(&["delete", "-f", &dir, "--ignore-not-found", "--timeout=120s"]).await);
-            let said = ok(kubectl.try_run(&[way, &[&dir]].concat(), "").await);
-            assert!(said.ok && said.stderr.is_empty(), "{way:?}: {}", said.stderr);
-            ok(kubectl
-                .run(&["wait", "--for=condition=Established", "--timeout=120s", "-f", &dir])
-                .await);
-        }
+        ok(s.bed.apply_kinds(&[]).await);
+        // Whoever began client-side may go on server-side.
+        ok(s.bed.apply_kinds(&["--server-side"]).await);
     });
 }
 
