@@ -10,71 +10,82 @@ use crate::{
 
 impl<S: Kind> Draft<'_, S> {
     /// Applies the concurrency policy to the instants of one plan, oldest first.
-    pub(super) fn claim_wanted(&mut self, wanted: Vec<IntendedTime>) {
-        match self.policy() {
-            ConcurrencyPolicy::Allow => {
-                for instant in wanted {
-                    self.claim(instant, true, false);
-                }
+    pub(super) fn claim_wanted(&mut self, mut wanted: Vec<IntendedTime>) {
+        if self.policy() == ConcurrencyPolicy::Allow {
+            for instant in wanted {
+                self.claim(instant, true, false);
             }
-            ConcurrencyPolicy::Forbid => {
-                let busy = !self.status.claimed.is_empty();
+            return;
+        }
+        let busy = !self.status.claimed.is_empty();
+        wanted.retain(|instant| {
+            let by_hand = self.is_hand_made(*instant);
+            if by_hand {
+                self.claim_for_later(*instant);
+            }
+            !by_hand
+        });
+        match self.policy() {
+            ConcurrencyPolicy::Forbid if busy => {
                 for instant in wanted {
-                    if busy && self.is_hand_made(instant) {
-                        continue; // it waits for its turn, it is never Concurrent
-                    }
-                    if busy {
-                        self.skip(instant, SkipReason::Concurrent);
-                    } else {
-                        // The first starts, the others of this plan follow one after another.
-                        self.claim(instant, false, false);
-                    }
+                    self.skip(instant, SkipReason::Concurrent);
                 }
             }
             ConcurrencyPolicy::Replace => self.claim_replacing(wanted),
-            ConcurrencyPolicy::Enqueue => {
+            // `Forbid`: the first starts, the others of this plan follow one after another.
+            policy => {
                 for instant in wanted {
                     self.claim(instant, false, false);
                 }
-                self.limit_waiting();
+                if policy == ConcurrencyPolicy::Enqueue {
+                    self.limit_waiting();
+                }
             }
         }
     }
 
+    /// Hand-made work waits for its turn, replaces nothing and is never Concurrent. The claim keeps its
+    /// instant in mind: the plan has passed it, and work that is deleted while it waits would leave no
+    /// word of it. Without room for a claim it asks again.
+    fn claim_for_later(&mut self, instant: IntendedTime) {
+        if self.status.claimed.len() < MAX_CLAIMS {
+            self.claim(instant, false, false);
+        }
+    }
+
     /// `Replace`: what waits gives way, what runs is replaced by the first of the new ones.
-    pub(super) fn claim_replacing(&mut self, wanted: Vec<IntendedTime>) {
+    fn claim_replacing(&mut self, wanted: Vec<IntendedTime>) {
         if wanted.is_empty() {
             return;
         }
-        let (started, waiting): (Vec<Claim>, Vec<Claim>) =
-            std::mem::take(&mut self.status.claimed).into_iter().partition(|claim| claim.start);
-        let busy = !started.is_empty();
-        self.status.claimed = started;
-        for claim in waiting {
-            self.skip(claim.time, SkipReason::Concurrent);
+        let claims = std::mem::take(&mut self.status.claimed);
+        let busy = claims.iter().any(|claim| claim.start);
+        for claim in claims {
+            if claim.start || self.is_hand_made(claim.time) {
+                self.status.claimed.push(claim);
+            } else {
+                self.skip(claim.time, SkipReason::Concurrent);
+            }
         }
         for (position, instant) in wanted.into_iter().enumerate() {
             self.claim(instant, false, busy && position == 0);
         }
     }
 
-    /// `Enqueue`: at most `missedRuns.limit` wait, the newest.
-    pub(super) fn limit_waiting(&mut self) {
+    /// `Enqueue`: at most `missedRuns.limit` of the planned ones wait, the newest.
+    fn limit_waiting(&mut self) {
         let limit = usize::try_from(self.snapshot.schedule.timing().missed_runs.limit).unwrap_or(0);
-        let idle = self.started() == 0;
-        let waiting = self.status.claimed.iter().filter(|claim| !claim.start).count();
+        let waiting: Vec<IntendedTime> =
+            self.status.claimed.iter().filter(|c| !c.start).map(|c| c.time).collect();
         // With nothing started the oldest does not wait: it starts in this very write.
-        let surplus = waiting.saturating_sub(limit + usize::from(idle));
-        let mut dropped = Vec::new();
-        self.status.claimed.retain(|claim| {
-            if claim.start || dropped.len() == surplus {
-                return true;
-            }
-            dropped.push(claim.time);
-            false
-        });
+        let starts = usize::from(self.started() == 0);
+        let planned: Vec<IntendedTime> =
+            waiting.into_iter().skip(starts).filter(|at| !self.is_hand_made(*at)).collect();
+        let surplus = planned.len().saturating_sub(limit);
+        let dropped = &planned[..surplus];
+        self.status.claimed.retain(|claim| !dropped.contains(&claim.time));
         for instant in dropped {
-            self.skip(instant, SkipReason::Concurrent);
+            self.skip(*instant, SkipReason::Concurrent);
         }
     }
 

@@ -320,14 +320,53 @@ fn hand_made_ones_wait_for_their_turn_and_are_never_concurrent() {
     driver.run("2026-01-01T01:30:00Z");
     assert_eq!(driver.claims(), ["01!"]);
     driver.run("2026-01-01T02:00:00Z");
-    assert_eq!(driver.claims(), ["01!"]);
+    assert_eq!(driver.claims(), ["01!", "02"]);
     assert!(driver.skipped().is_empty(), "the hand-made one is that instant");
     driver.succeed("2026-01-01T01:00:00Z");
     driver.run("2026-01-01T02:00:10Z");
-    assert_eq!(driver.claims(), ["23!"], "the oldest instant first");
+    assert_eq!(driver.claims(), ["23!", "02"], "the oldest instant first");
     driver.succeed("2025-12-31T23:00:00Z");
     driver.run("2026-01-01T02:00:20Z");
     assert_eq!(driver.claims(), ["02!"]);
+}
+
+#[test]
+fn the_instant_of_a_hand_made_one_that_is_deleted_while_it_waits_is_not_forgotten() {
+    for policy in ["Allow", "Forbid", "Replace", "Enqueue"] {
+        let mut driver = Driver::policy(policy);
+        driver.run("2026-01-01T01:00:00Z");
+        driver.by_hand("2026-01-01T02:00:00Z");
+        driver.run("2026-01-01T02:00:00Z");
+        let uid = driver.snapshot.works.remove(&at("2026-01-01T02:00:00Z")).unwrap();
+        let plan = driver.run("2026-01-01T02:00:30Z");
+        let uid = uid.metadata.uid.unwrap();
+        assert!(plan.probe.iter().any(|claim| claim.uid == uid), "{policy}: {:?}", plan.probe);
+        driver.snapshot.over.insert(uid);
+        driver.run("2026-01-01T02:00:40Z");
+        assert_eq!(driver.skipped(), ["Deleted 02-02"], "{policy}");
+    }
+}
+
+#[test]
+fn hand_made_ones_replace_nothing_and_give_way_to_nothing() {
+    let mut driver = Driver::policy("Replace");
+    driver.run("2026-01-01T01:00:00Z");
+    driver.by_hand("2026-01-01T02:00:00Z");
+    driver.run("2026-01-01T02:00:00Z");
+    assert_eq!(driver.claims(), ["01!", "02"]);
+    assert!(!driver.status().claimed.iter().any(|c| c.replaces));
+    driver.run("2026-01-01T03:00:00Z");
+    assert_eq!(driver.claims(), ["01!", "02", "03"]);
+    assert!(driver.status().claimed[2].replaces, "a planned one still does");
+    assert!(driver.skipped().is_empty());
+
+    let mut driver = Driver::policy("Enqueue");
+    driver.by_hand("2026-01-01T02:00:00Z");
+    for hour in 1..=6 {
+        driver.run(&format!("2026-01-01T0{hour}:00:00Z"));
+    }
+    assert_eq!(driver.claims(), ["01!", "02", "04", "05", "06"], "the limit is of planned ones");
+    assert_eq!(driver.skipped(), ["Concurrent 03-03"]);
 }
 
 #[test]
