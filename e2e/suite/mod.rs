@@ -2,6 +2,7 @@
 
 mod absence;
 mod acts;
+mod api_model;
 mod asks;
 mod bad_input;
 mod bed;
@@ -19,7 +20,6 @@ mod flood;
 mod history;
 mod jobs;
 mod outside;
-mod parity;
 mod people;
 mod proxy;
 mod replicas;

@@ -14,7 +14,7 @@
 //!
 //! | room | what it holds |
 //! |---|---|
-//! | [`api`] | the model of the API server; `e2e/suite/parity` holds it to a real one |
+//! | [`api`] | the model of the API server; `e2e/suite/api_model` holds it to a real one |
 //! | [`world`] | replicas with clocks of their own, the wire between them and the servers, faults, the story |
 //! | [`provider`] | the simulated provider, outside all replicas |
 //! | [`workload`] | the Job controller, nodes and pods, garbage collection |
