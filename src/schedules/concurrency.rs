@@ -4,7 +4,7 @@ use kube::Resource as _;
 
 use super::{CLOCK_RECHECK, Draft, Kind, Work as _, kind::new_claim, start_deadline};
 use crate::{
-    api::{Claim, ConcurrencyPolicy, MAX_CLAIMS},
+    api::{ConcurrencyPolicy, MAX_CLAIMS},
     time::{IntendedTime, skipped::SkipReason},
 };
 
