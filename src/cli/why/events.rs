@@ -37,7 +37,7 @@ fn last_seen(event: &Value) -> Option<Timestamp> {
 }
 
 /// When it happened first.
-fn first_seen(event: &Value) -> Option<Timestamp> {
+pub(super) fn first_seen(event: &Value) -> Option<Timestamp> {
     ["/eventTime", "/deprecatedFirstTimestamp", "/metadata/creationTimestamp"]
         .iter()
         .find_map(|pointer| moment(event, pointer))

@@ -15,6 +15,7 @@ use crate::{
 
 mod answer;
 mod ask;
+mod blocker;
 mod commands;
 mod events;
 mod explain;

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::{
     answer::{Answer, second, span},
+    blocker::{Others, Within},
     commands::Target,
     events,
     run::Run,
@@ -18,6 +19,7 @@ use crate::{
     },
     runs::conditions,
     schedules::not_before,
+    time::SkipReason,
 };
 
 /// Explains an occurrence that could be read.
@@ -228,23 +230,21 @@ impl View<'_> {
         answer.can_do(format!("Create MaintenanceSchedule {name:?}, or delete this occurrence."));
     }
 
-    /// What runs before it.
+    /// What is in its way.
     fn waits_its_turn(&self, answer: &mut Answer, schedule: &MaintenanceSchedule) {
-        let name = schedule.metadata.name.as_deref().unwrap_or_default();
-        let claimed = schedule.status.iter().flat_map(|status| &status.claimed);
-        let before: Vec<String> = claimed
-            .filter(|claim| claim.start || claim.time < self.occurrence.spec.intended_time)
-            .map(|claim| format!("mocc/{}", crate::identity::occurrence_name(name, claim.time)))
-            .collect();
-        if !before.is_empty() {
-            answer.because(format!("Before it: {}.", list(&before)));
-        }
-        answer
-            .then(None, "It starts when those before it are over, in the order of their instants.");
-        if let Some(first) = before.first() {
-            let first = Target::new(first.clone(), &self.target.namespace);
-            answer.can("To see what the first of them waits for", first.why());
-        }
+        let status = schedule.status.clone().unwrap_or_default();
+        let others = Others::of(self.snapshot, schedule, &status);
+        others.explain_wait(answer, self.occurrence.spec.intended_time);
+    }
+
+    /// What was in its way, if it gave way for others.
+    fn gave_way(&self, answer: &mut Answer) {
+        let created = self.occurrence.metadata.creation_timestamp.as_ref().map(|at| at.0);
+        let (Some(schedule), Some(until)) = (&self.schedule, self.finished()) else { return };
+        let within = Within { from: created.map_or(until, |from| from.min(until)), until };
+        let status = schedule.status.clone().unwrap_or_default();
+        let others = Others::of(self.snapshot, schedule, &status);
+        others.explain_skip(answer, self.occurrence.spec.intended_time, within);
     }
 
     fn unclaimed(&self, answer: &mut Answer, schedule: &MaintenanceSchedule) {
@@ -298,6 +298,9 @@ impl View<'_> {
         );
         if state == OccurrenceState::Succeeded {
             return;
+        }
+        if self.reason() == SkipReason::Concurrent.as_str() {
+            self.gave_way(answer);
         }
         let limit = self.run_in_force().map_or(1, RunSpec::maintenance_attempts);
         self.run().explain_attempts(answer, limit);

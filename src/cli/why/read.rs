@@ -13,7 +13,7 @@ use crate::{
     cli::{CliError, target::TargetKind},
     cluster::{ApiError, Object, ObjectKey, Raw, Reader},
     identity::occurrence_name,
-    time::IntendedTime,
+    time::{IntendedTime, SkipReason},
 };
 
 /// Name of the Lease unless it is said: the chart's.
@@ -197,13 +197,20 @@ impl Gathering {
             TargetKind::MaintenanceOccurrence => {
                 if let Some(schedule) = named("/spec/scheduleName").or_else(in_name) {
                     self.snapshot.schedule = self.need::<MaintenanceSchedule>(&schedule).await?;
+                    self.siblings::<MaintenanceOccurrence>(&schedule, &object).await;
                 }
             }
             TargetKind::MaintenanceSchedule => {
                 self.snapshot.schedule = self.need::<MaintenanceSchedule>(&name).await?;
+                if self.snapshot.at.is_some() {
+                    self.siblings::<MaintenanceOccurrence>(&name, &object).await;
+                }
             }
             TargetKind::ReportSchedule => {
                 self.snapshot.schedule = self.need::<ReportSchedule>(&name).await?;
+                if self.snapshot.at.is_some() && self.snapshot.object.is_none() {
+                    self.siblings::<ReportJob>(&name, &object).await;
+                }
                 if let Some(queue) = named("/spec/queueName") {
                     self.queue(&queue, &object).await;
                 }
@@ -213,6 +220,9 @@ impl Gathering {
                     .or_else(|| in_name().filter(|_| self.snapshot.object.is_none()));
                 if let Some(schedule) = scheduled {
                     self.snapshot.schedule = self.need::<ReportSchedule>(&schedule).await?;
+                    if self.snapshot.object.is_none() {
+                        self.siblings::<ReportJob>(&schedule, &object).await;
+                    }
                 }
                 if let Some(queue) = named("/spec/queueName") {
                     self.queue(&queue, &object).await;
@@ -225,6 +235,19 @@ impl Gathering {
             TargetKind::RecoveryTrace => {}
         }
         Ok(())
+    }
+
+    /// What else a schedule made: something of it may be, or have been, in the way of this one.
+    async fn siblings<K: Object>(&mut self, schedule: &str, object: &Value) {
+        let waits = matches!(text(object, "/status/state"), "" | "Pending");
+        let gave_way = text(object, "/status/reason") == SkipReason::Concurrent.as_str();
+        if self.snapshot.schedule.is_none() || !(waits || gave_way) {
+            return;
+        }
+        let namespace = self.snapshot.key.namespace.clone();
+        let fields = format!("spec.scheduleName={schedule}");
+        let read = list::<K>(&self.reader, Some(&namespace), &fields).await;
+        self.snapshot.others = self.soft(&format!("list {}", K::plural(&())), &namespace, read);
     }
 
     async fn queue(&mut self, queue: &str, report: &Value) {

@@ -17,6 +17,7 @@ use crate::{
 };
 
 mod any_object;
+mod blocker;
 mod golden;
 
 /// What is stored at the end of a scene.
@@ -104,7 +105,12 @@ impl Scene {
         target: &str,
         at: Option<&str>,
     ) -> String {
-        let text = self.why(namespace, target, at).text(self.now);
+        self.golden_of(file, &self.gather(namespace, target, at))
+    }
+
+    /// The same about what was read, of which a test took something away.
+    pub(super) fn golden_of(&self, file: &str, read: &Snapshot) -> String {
+        let text = explain(read).unwrap_or_else(|error| panic!("{error}")).text(self.now);
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
             .join("src/cli/why/tests/golden")
             .join(format!("{file}.txt"));
