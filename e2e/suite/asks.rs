@@ -134,7 +134,7 @@ fn why_that_cannot_answer_says_what_to_do() {
             assert_eq!(answer.code, Some(1), "{args:?}: {answer:?}");
             assert!(
                 answer.stderr.contains("you may not")
-                    && answer.stderr.contains("Ask for that right"),
+                    && answer.stderr.contains("ask for a role with this right"),
                 "{answer:?}"
             );
         }

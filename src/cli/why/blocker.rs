@@ -221,7 +221,7 @@ impl<'a> Others<'a> {
             .claims(instant)
             .iter()
             .filter(|(claim, piece)| {
-                claim.start && claim.time < instant && piece.is_none() && self.looked()
+                claim.start && claim.time < instant && piece.is_none() && self.snapshot.others_read
             })
             .map(|(claim, _)| self.target(&occurrence_name(self.schedule, claim.time)).object)
             .collect();
@@ -231,16 +231,6 @@ impl<'a> Others<'a> {
             None if gone.is_empty() => self.nobody_left(answer, within),
             None => {}
         }
-    }
-
-    /// Whether the work of the schedule could be read.
-    fn looked(&self) -> bool {
-        let list = format!("list {}", self.plural());
-        !self.snapshot.not_read.iter().any(|sentence| sentence.starts_with(&list))
-    }
-
-    fn plural(&self) -> String {
-        format!("{}s", self.work.kind().to_ascii_lowercase())
     }
 
     fn explain_gone(&self, answer: &mut Answer, gone: &[String]) {
@@ -265,7 +255,7 @@ impl<'a> Others<'a> {
 
     /// No record tells which one it was.
     fn nobody_left(&self, answer: &mut Answer, within: Within) {
-        if !self.looked() {
+        if !self.snapshot.others_read {
             answer.because("Which one was in its way could not be looked up.");
             return;
         }
@@ -316,7 +306,7 @@ impl<'a> Others<'a> {
             let Some(piece) = piece else { continue };
             answer.because(format!("{} is {}.", named(claim), piece.standing(self.snapshot.now)));
         }
-        let looked = self.looked();
+        let looked = self.snapshot.others_read;
         let gone: Vec<String> = started
             .clone()
             .filter(|(_, piece)| looked && piece.is_none())

@@ -100,8 +100,9 @@ fn what_may_not_be_looked_up_is_not_said_to_be_gone() {
     let scene = busy("refused", "Forbid", LONG, "35m");
     let mut read = scene.gather("docs", "msched/nightly", SKIPPED);
     read.others.clear();
-    read.not_read
-        .push("list maintenanceoccurrences, namespace docs: you have no right to".to_owned());
+    read.others_read = false;
+    let missing = "you may not list maintenanceoccurrences.punctual.dev in namespace \"docs\"";
+    read.not_read.push(missing.to_owned());
     let text = explain(&read).unwrap().text(scene.now);
     says(&text, &["Which one was in its way could not be looked up.", "Not read"]);
     assert!(!text.contains("still claimed"), "{text}");

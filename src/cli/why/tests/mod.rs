@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{answer::Answer, ask, explain::explain, read, snapshot::Snapshot};
 use crate::{
-    cluster::{Clients, ObjectKey},
+    cluster::{ObjectKey, Person},
     sim::{
         api::Model,
         scenario::{self, Scenario},
@@ -61,8 +61,8 @@ impl Scene {
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let reader = Clients::single(self.model.server(0).client("reader")).reader();
-            read::gather(reader, question, &read::LeasePlace::default()).await.unwrap()
+            let person = Person::single(&self.model.server(0).client("reader"), namespace);
+            read::gather(&person, question, &read::LeasePlace::default()).await.unwrap()
         })
     }
 
