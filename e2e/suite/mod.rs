@@ -1,6 +1,7 @@
 //! What must hold, one function a scenario.
 
 mod absence;
+mod account;
 mod acts;
 mod asks;
 mod bad_input;
