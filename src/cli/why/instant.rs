@@ -9,7 +9,7 @@ use super::{
     events,
     schedule::explain_ready,
     snapshot::Snapshot,
-    terms::{Terms, lead},
+    terms::{Terms, explain_no_leader},
     words,
 };
 use crate::{
@@ -336,10 +336,7 @@ impl<S: Kind> View<'_, S> {
             ),
         );
         explain_ready(answer, &self.status);
-        if let Some(nobody) = lead(self.snapshot) {
-            answer.because(format!("Nothing is decided meanwhile: {nobody}."));
-            answer.can("To see why nobody leads", "kubectl punctual status");
-        }
+        explain_no_leader(answer, self.snapshot);
         if runs {
             answer.then(None, format!("A leader that looks now runs it{}.", self.policy_note()));
         } else if let Some(range) = skip {

@@ -9,7 +9,7 @@ use super::{
     events,
     run::Run,
     snapshot::{Snapshot, known},
-    terms::{Terms, created_by, lead, sealed_by},
+    terms::{Terms, created_by, explain_no_leader},
     words,
 };
 use crate::{
@@ -126,16 +126,7 @@ impl View<'_> {
             answer.happened(Some(at), format!("ended: {state:?} ({reason})"), None);
         }
         let until = self.finished().unwrap_or(self.snapshot.now);
-        self.terms.tell(answer, created, until);
-        events::tell_of_losses(answer, self.snapshot, created, until);
-        events::tell(answer, self.snapshot);
-        *answer = std::mem::take(answer).in_order();
-        if let Some(epoch) = object.and_then(sealed_by) {
-            let who = self.terms.who(epoch);
-            let what =
-                format!("last written by {who}; the API server refuses writes of older epochs");
-            answer.happened(None, what, Some(epoch));
-        }
+        events::end_story(answer, self.snapshot, &self.terms, created, until);
     }
 
     fn state(&self, answer: &mut Answer) {
@@ -214,10 +205,7 @@ impl View<'_> {
             (_, Some(_), Some(schedule)) => self.waits_its_turn(answer, schedule),
             (_, None, Some(schedule)) => self.unclaimed(answer, schedule),
         }
-        if let Some(nobody) = lead(self.snapshot) {
-            answer.because(format!("Nothing is decided meanwhile: {nobody}."));
-            answer.can("To see why nobody leads", "kubectl punctual status");
-        }
+        explain_no_leader(answer, self.snapshot);
         answer.can("If it is not wanted any more", self.target.cancel());
     }
 
