@@ -34,6 +34,7 @@
 //! | [`cli`] | one file a subcommand |
 //! | [`task`] | where the tasks of a replica are spawned, so that a simulation can stop them all |
 //! | [`watch`] | the latest value of something, and news of it |
+//! | [`connections`] | accepting connections, a bounded number at a time |
 //! | [`rng`] | the numbers of a seed, for simulations and models |
 //! | [`retry`], [`yaml`] | the only users of `backoff` and of the YAML library |
 //!
@@ -48,6 +49,7 @@ pub mod arrivals;
 pub mod authority;
 pub mod cli;
 pub mod cluster;
+pub mod connections;
 pub mod fakeprovider;
 pub mod glob;
 pub mod identity;

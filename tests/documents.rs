@@ -18,6 +18,9 @@ const DOCUMENTS: [&str; 6] =
 const LEAST_LINKS: usize = 100;
 /// The runbooks.
 const RUNBOOKS: &str = "docs/runbooks";
+/// Who asks for metrics: the alerts of the chart, and its dashboard.
+const ALERTS: &str = "charts/punctual/templates/prometheusrule.yaml";
+const DASHBOARD: &str = "charts/punctual/files/dashboard.json";
 /// Begins the line of a runbook that says how it was rehearsed.
 const REHEARSED: &str = "**Rehearsed by:** ";
 
@@ -149,4 +152,67 @@ fn every_runbook_is_rehearsed() {
     }
     faults.extend(unused.iter().map(|file| format!("{file} belongs to no runbook")));
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The metrics of the reference, which a unit test compares with the program; of a histogram, what
+/// Prometheus makes of it.
+fn exported() -> BTreeSet<String> {
+    let page = read("docs/reference/metrics.md");
+    let mut all = BTreeSet::new();
+    for line in page.lines().filter_map(|line| line.strip_prefix("| `")) {
+        let name = line.split(['`', '{']).next().expect("a split has a first part").to_owned();
+        if line.contains("| histogram |") {
+            all.extend(["bucket", "count", "sum"].map(|part| format!("{name}_{part}")));
+        }
+        all.insert(name);
+    }
+    all
+}
+
+/// The metrics that a text asks for.
+fn asked_for(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with("punctual_")).map(str::to_owned).collect()
+}
+
+#[test]
+fn alerts_and_the_dashboard_ask_for_metrics_that_the_operator_exports() {
+    let exported = exported();
+    for (path, least) in [(ALERTS, 8), (DASHBOARD, 10)] {
+        let asked = asked_for(&read(path));
+        assert!(asked.len() >= least, "{path} was not understood: {asked:?}");
+        let unknown: Vec<&String> = asked.difference(&exported).collect();
+        assert!(unknown.is_empty(), "{path} asks for {unknown:?}, which are not exported");
+    }
+    let forged = asked_for("expr: sum(punctual_leaders{namespace=\"x\"}) < 1");
+    assert_eq!(forged.difference(&exported).count(), 1, "a metric that does not exist is found");
+}
+
+#[test]
+fn every_alert_names_a_runbook_that_exists_and_stands_in_the_readme() {
+    let (rules, readme) = (read(ALERTS), read("charts/punctual/README.md"));
+    let alerts: Vec<(&str, &str)> =
+        rules.split("- alert: ").skip(1).filter_map(|rule| rule.split_once('\n')).collect();
+    assert!(alerts.len() >= 5, "{ALERTS} was not understood");
+    for (alert, rule) in alerts {
+        let runbook = rule.split_once("runbook_url: {{ $runbooks }}/").map(|(_, rest)| rest);
+        let runbook = runbook.and_then(|rest| rest.lines().next()).unwrap_or_default();
+        assert!(
+            runbook.ends_with(".md") && root().join(RUNBOOKS).join(runbook).is_file(),
+            "{alert} names the runbook {runbook:?}, which does not exist"
+        );
+        let row = readme.lines().find(|line| line.starts_with(&format!("| `{alert}` |")));
+        let row = row.unwrap_or_else(|| panic!("{alert} is not in the table of the chart"));
+        assert!(row.contains(&format!("/{runbook})")), "{row} leads elsewhere than {runbook}");
+        for part in ["expr: ", "for: ", "severity: ", "summary: "] {
+            assert!(rule.contains(part), "{alert} lacks {part:?}");
+        }
+        let severity = rule.split_once("severity: ").map(|(_, rest)| rest);
+        let severity = severity.and_then(|rest| rest.lines().next()).unwrap_or_default();
+        assert!(row.contains(&format!("| {severity} |")), "{row}: its severity is {severity}");
+    }
 }

@@ -6,41 +6,34 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{
+    account::{Right, person},
     reports::{QUEUE, queue, quick, report},
     steps::{
         Answer, SOON, in_state, minutes_ago, not_soon, operator, punctual, punctual_with, schedule,
         state_of, trigger,
     },
 };
-use crate::bed::{
-    kubeconfig::{Credentials, write},
-    objects::text,
-    plan::scenario,
-    scenario::{Scenario, ok},
-};
+use crate::bed::{objects::text, plan::scenario, scenario::Scenario};
 
-/// An account of the scenario's namespace that may do `verbs` with everything that is asked about.
+/// A person who may do `verbs` with everything that is asked about.
 async fn account(s: &Scenario, name: &str, verbs: &[&str]) -> PathBuf {
-    let rules = json!([
-        {"apiGroups": ["punctual.dev"], "resources": ["*"], "verbs": verbs},
-        {"apiGroups": ["batch"], "resources": ["jobs", "cronjobs"], "verbs": verbs},
-        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": verbs},
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs},
-    ]);
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}},
-        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name}, "rules": rules},
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": s.namespace}],
-        },
-    ]});
-    s.apply(&list.to_string()).await;
-    let token = ok(s.kubectl().run(&["create", "token", name]).await);
-    let path = s.dir.join(format!("{name}.kubeconfig"));
-    ok(write(&path, &s.bed.server, &Credentials::Token(token.trim()), &s.namespace));
-    path
+    let asked_about = [
+        ("punctual.dev", "*"),
+        ("batch", "jobs"),
+        ("batch", "cronjobs"),
+        ("events.k8s.io", "events"),
+        ("coordination.k8s.io", "leases"),
+    ];
+    let right = |group: &str, resource: &str, verb: &str| Right {
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+        verb: verb.to_owned(),
+    };
+    let rights: Vec<Right> = asked_about
+        .into_iter()
+        .flat_map(|(group, resource)| verbs.iter().map(move |verb| right(group, resource, verb)))
+        .collect();
+    person(s, name, &rights).await
 }
 
 /// The flags that say which Lease is the scenario's.
@@ -134,7 +127,7 @@ fn why_that_cannot_answer_says_what_to_do() {
             assert_eq!(answer.code, Some(1), "{args:?}: {answer:?}");
             assert!(
                 answer.stderr.contains("you may not")
-                    && answer.stderr.contains("Ask for that right"),
+                    && answer.stderr.contains("ask for a role with this right"),
                 "{answer:?}"
             );
         }

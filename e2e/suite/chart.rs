@@ -38,6 +38,45 @@ fn the_chart_renders_what_its_golden_file_says() {
 }
 
 #[test]
+fn alerts_and_the_dashboard_are_rendered_if_asked_for() {
+    scenario().unchecked("it only renders the chart").run(async |s| {
+        let kinds = ["PrometheusRule", "ConfigMap"];
+        let without = ok(rights::template(&s.bed, "p", "ops", &[]).await);
+        assert_eq!(ok(rights::documents(&without, &kinds)), Vec::<Value>::new(), "off by default");
+        let mut args = vec!["--set", "metrics.prometheusRule.enabled=true"];
+        args.extend(["--set", "metrics.prometheusRule.labels.release=monitoring"]);
+        args.extend(["--set", "metrics.prometheusRule.runbooks=https://runbooks.example/"]);
+        args.extend(["--set", "metrics.dashboard.enabled=true"]);
+        let rendered = ok(rights::template(&s.bed, "p", "ops", &args).await);
+        let objects = ok(rights::documents(&rendered, &kinds));
+        let of = |kind: &str| objects.iter().find(|object| object["kind"] == kind).unwrap();
+
+        let rule = of("PrometheusRule");
+        assert_eq!(rule["metadata"]["labels"]["release"], "monitoring");
+        let alerts = rule["spec"]["groups"][0]["rules"].as_array().unwrap();
+        assert!(alerts.len() >= 5, "{alerts:?}");
+        for alert in alerts {
+            let asked = alert["expr"].as_str().unwrap();
+            assert!(asked.contains("{namespace=\"ops\""), "{asked}");
+            let runbook = alert["annotations"]["runbook_url"].as_str().unwrap();
+            assert!(runbook.starts_with("https://runbooks.example/"), "{runbook}");
+        }
+
+        let dashboard = of("ConfigMap");
+        assert_eq!(dashboard["metadata"]["labels"]["grafana_dashboard"], "1");
+        let model: Value =
+            serde_json::from_str(dashboard["data"]["punctual.json"].as_str().unwrap()).unwrap();
+        assert!(model["panels"].as_array().unwrap().len() >= 10, "{model}");
+
+        let args = [&args[..], &["--set", "metrics.prometheusRule.selector=job=\"punctual\""]];
+        let rendered = ok(rights::template(&s.bed, "p", "ops", &args.concat()).await);
+        let rule = ok(rights::documents(&rendered, &["PrometheusRule"])).remove(0);
+        let leader = rule["spec"]["groups"][0]["rules"][0]["expr"].as_str().unwrap();
+        assert!(leader.contains("punctual_leader{job=\"punctual\"}"), "{leader}");
+    });
+}
+
+#[test]
 fn values_that_cannot_work_are_refused_with_the_name_of_the_value() {
     scenario().unchecked("it only renders the chart").run(async |s| {
         for (set, named) in [
@@ -47,6 +86,7 @@ fn values_that_cannot_work_are_refused_with_the_name_of_the_value() {
             ("admissionPolicies.tenantAuthorization=maybe", "tenantAuthorization"),
             ("admissionPolicies.refuseWhenNotAccepting=1", "refuseWhenNotAccepting"),
             ("podDisruptionBudget.minAvailable=lots", "minAvailable"),
+            ("metrics.prometheusRule.enabled=maybe", "enabled"),
         ] {
             let refused = rights::template(&s.bed, "p", "ns", &["--set", set]).await;
             let why = refused.expect_err(set).0;

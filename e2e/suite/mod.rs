@@ -1,6 +1,7 @@
 //! What must hold, one function a scenario.
 
 mod absence;
+mod account;
 mod acts;
 mod api_model;
 mod asks;

@@ -48,20 +48,10 @@ impl Call {
     pub fn failed(&self, error: ApiError) -> CliError {
         let Self { verb, resource, server, .. } = self;
         CliError::Failed(match error {
-            ApiError::Forbidden { message } if message.contains(" cannot ") => {
-                let place = match &self.namespace {
-                    Some(namespace) => format!("in namespace {namespace:?}"),
-                    None => "in all namespaces".to_owned(),
-                };
-                // One call may take several requests: the server says which was refused.
-                let asked =
-                    message.split(" cannot ").nth(1).and_then(|rest| rest.split(' ').next());
-                let verb = asked.unwrap_or(verb);
-                format!(
-                    "you may not {verb} {resource} {place}: ask for a role with this right; {RIGHTS} \
-                     ({message})"
-                )
-            }
+            ApiError::Forbidden { message } if is_missing_right(&message) => format!(
+                "{}: ask for a role with this right; {RIGHTS} ({message})",
+                self.may_not(&message)
+            ),
             ApiError::Forbidden { message } if message.contains("Unauthorized") => format!(
                 "the API server at {server} does not accept your credentials: log in again, or \
                  choose another context with --context"
@@ -80,13 +70,43 @@ impl Call {
             error => return api_error(error),
         })
     }
+
+    /// What a person is told whose answer is given without what this call would have brought.
+    pub fn left_out(&self, error: &ApiError) -> String {
+        match error {
+            ApiError::Forbidden { message } if is_missing_right(message) => self.may_not(message),
+            ApiError::NotFound => {
+                format!("{}: the kind is not installed", self.resource)
+            }
+            error => format!("cannot {} {} {}: {error}", self.verb, self.resource, self.place()),
+        }
+    }
+
+    fn may_not(&self, message: &str) -> String {
+        // One call may take several requests: the server says which was refused.
+        let asked = message.split(" cannot ").nth(1).and_then(|rest| rest.split(' ').next());
+        let verb = asked.unwrap_or(self.verb);
+        format!("you may not {verb} {} {}", self.resource, self.place())
+    }
+
+    fn place(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("in namespace {namespace:?}"),
+            None => "in all namespaces".to_owned(),
+        }
+    }
+}
+
+/// Whether a refusal is for want of a right, as the API server words it.
+fn is_missing_right(message: &str) -> bool {
+    message.contains(" cannot ")
 }
 
 /// What a person is told who cannot be connected at all.
 pub fn not_connected(error: &ApiError) -> CliError {
     CliError::Failed(format!(
-        "{error}; KUBECONFIG names the file with your clusters, `kubectl config get-contexts` lists \
-         them, --context chooses one"
+        "{error}; check KUBECONFIG, which names the file with your clusters: `kubectl config \
+         get-contexts` lists them, --context chooses one"
     ))
 }
 
@@ -117,6 +137,23 @@ mod tests {
         // What exists is looked up after it could not be created.
         let look = ApiError::Forbidden { message: "User \"u\" cannot get resource".to_owned() };
         assert!(call().failed(look).to_string().starts_with("you may not get reportjobs"));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_lacks_something_says_what_in_the_same_words() {
+        let refused = ApiError::Forbidden { message: "User \"u\" cannot list resource".to_owned() };
+        let list = Call { verb: "list", ..call() };
+        let short = list.left_out(&refused);
+        assert_eq!(short, "you may not list reportjobs.punctual.dev in namespace \"shop\"");
+        assert!(list.failed(refused).to_string().starts_with(&short));
+        let none = list.left_out(&ApiError::NotFound);
+        assert_eq!(none, "reportjobs.punctual.dev: the kind is not installed");
+        let silent = ApiError::OutcomeUnknown { message: "connection refused".to_owned() };
+        let said = list.within(None).left_out(&silent);
+        assert!(
+            said.starts_with("cannot list reportjobs.punctual.dev in all namespaces"),
+            "{said}"
+        );
     }
 
     #[tokio::test]

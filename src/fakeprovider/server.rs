@@ -14,20 +14,16 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
-    sync::Semaphore,
-    task::JoinSet,
     time::sleep,
 };
 
 use super::service::{self, MAX_BODY_BYTES, Reaction, Service};
-use crate::providers::http::EPOCH_HEADER;
+use crate::{connections, providers::http::EPOCH_HEADER};
 
 /// Connections served at a time: a few replicas with a few connections each. More wait.
 const MAX_CONNECTIONS: usize = 256;
 /// A client has so long to send the headers of its next request; idle connections end with it.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Pause after the machine refused a connection, for want of file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// What ends the process in the fault `crash`.
 pub type Crash = Arc<dyn Fn() + Send + Sync>;
@@ -46,25 +42,10 @@ impl std::error::Error for Closed {}
 
 /// Serves until dropped.
 pub async fn serve(service: Arc<Service>, listener: TcpListener, crash: Crash) -> Infallible {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let mut connections = JoinSet::new();
-    loop {
-        while connections.try_join_next().is_some() {}
-        let place = Arc::clone(&places).acquire_owned().await;
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::debug!(%error, "a connection could not be accepted");
-                sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        let (service, crash) = (Arc::clone(&service), Arc::clone(&crash));
-        connections.spawn(async move {
-            converse(service, stream, crash).await;
-            drop(place);
-        });
-    }
+    connections::serve(listener, MAX_CONNECTIONS, move |stream| {
+        converse(Arc::clone(&service), stream, Arc::clone(&crash))
+    })
+    .await
 }
 
 /// One connection.

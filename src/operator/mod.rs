@@ -12,6 +12,8 @@ mod tests;
 mod tests_http;
 #[cfg(test)]
 mod tests_recovery;
+#[cfg(test)]
+mod tests_scale;
 mod work;
 
 pub use config::{Config, ConfigError};

@@ -9,7 +9,9 @@ pub(crate) mod scene;
 mod watching;
 
 pub use census::{Census, Place, schedule_word};
-pub use departed::{Departures, Followed, Promised};
+#[cfg(test)]
+pub(crate) use departed::PROBE_TIME;
+pub use departed::{Asking, Departures, Followed, Promised};
 pub use report::publish;
 pub use watching::{RunCaches, RunListener, Watching, follow, job_of_pod};
 

@@ -15,7 +15,7 @@ use crate::{
     cluster::{ApiError, Cache, Created, Lookup, Object, ObjectKey, WriteError, kind_of},
     identity::occurrence_name,
     providers::{Acceptance, Orphans, ProviderError, RunRequest},
-    reconcile::{Departures, Deps, MAX_ROUNDS, PassError, Promised},
+    reconcile::{Asking, Departures, Deps, MAX_ROUNDS, PassError, Promised},
     retry,
     runs::Note,
     time::IntendedTime,
@@ -136,13 +136,14 @@ where
             snapshot.taken_over = Some(self.take_over(key, &mut snapshot, &permit).await?);
         }
         snapshot.room = self.manner.room(&schedule, &snapshot.works);
+        let asking = Asking::begin();
         for _ in 0..MAX_ROUNDS {
             // Decide.
             let plan = decide(&snapshot, self.deps.wall.now());
             // Act.
             if !plan.create.is_empty() {
                 self.create(key, &plan, &mut snapshot, &permit).await?;
-            } else if self.probe(key, &plan, &mut snapshot).await? {
+            } else if self.probe(key, &plan, &mut snapshot, asking).await? {
                 // The claims look different now.
             } else if plan.ask_acceptance {
                 snapshot.acceptance = Some(self.ask_acceptance(&schedule, &permit).await?);
@@ -236,20 +237,26 @@ where
         Ok(())
     }
 
-    /// Looks after claimed uids whose object is not known. Says whether the snapshot changed.
+    /// Looks after claimed uids whose object is not known, for a bounded time. Says whether the snapshot
+    /// changed.
     async fn probe(
         &self,
         key: &ObjectKey,
         plan: &Plan<S::Work>,
         snapshot: &mut Snapshot<S>,
+        asking: Asking,
     ) -> Result<bool, PassError> {
         let mut changed = false;
-        for claim in &plan.probe {
+        for claim in self.departures.in_turn(key, &plan.probe, |claim| &claim.uid) {
             if snapshot.over.contains(&claim.uid) {
                 continue;
             }
+            if !self.departures.goes_on(key, asking, &claim.uid) {
+                return Ok(changed);
+            }
             changed |= self.probe_claim(key, claim, snapshot).await?;
         }
+        self.departures.all_asked(key);
         Ok(changed)
     }
 

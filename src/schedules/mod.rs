@@ -41,9 +41,10 @@ pub use claims::gone;
 pub(crate) use kind::timing;
 pub use kind::{Kind, RunOf, Timing, Work};
 pub use standing::{Standing, gone_before_start, not_before, standing};
+pub use words::skip_event;
 
 use claims::inherited_claims;
-use words::{skip_event, skip_sentence};
+use words::skip_sentence;
 
 /// How long the creation of work is tried when the schedule names no deadline.
 pub const CREATE_PATIENCE: SignedDuration = SignedDuration::from_mins(10);

@@ -2,7 +2,8 @@
 
 use crate::time::skipped::{SkipReason, SkippedRange};
 
-pub(super) fn skip_event(reason: SkipReason) -> &'static str {
+/// The reason of the event about an instant that is not run.
+pub fn skip_event(reason: SkipReason) -> &'static str {
     match reason {
         SkipReason::Suspended => "InstantSuspended",
         SkipReason::Missed => "InstantMissed",

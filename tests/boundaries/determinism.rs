@@ -6,15 +6,14 @@ use super::{
     rules::{Breaches, breach},
 };
 
-/// Who may spawn: the room itself, the world of a simulation, what serves health, and commands, which
+/// Who may spawn: the room itself, the world of a simulation, what serves connections, and commands, which
 /// are processes of their own.
-const SPAWNERS: [&str; 6] = [
+const SPAWNERS: [&str; 5] = [
     "src/task.rs",
     "src/sim/",
-    "src/telemetry/health/server.rs",
+    "src/connections.rs",
     "src/cli/",
-    "src/fakeprovider/server.rs", // a command too
-    "src/authority/watchdog.rs",  // a thread, which ends the process
+    "src/authority/watchdog.rs", // a thread, which ends the process
 ];
 
 /// Tasks of a replica are spawned by `task::spawn_in` alone, so that a simulation catches them all.

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use kube::api::ObjectMeta;
 use serde::Serialize;
 
 use crate::{
@@ -120,80 +121,110 @@ pub(in crate::cli) trait Piece: Object {
     fn work(&self) -> Work;
 }
 
-impl Piece for MaintenanceOccurrence {
-    fn work(&self) -> Work {
-        let key = ObjectKey::of(&self.metadata);
-        let status = self.status.clone().unwrap_or_default();
-        let state = status.state.unwrap_or(OccurrenceState::Pending);
-        let target = Target { kind: TargetKind::MaintenanceOccurrence, name: key.name };
+/// What both kinds record, and what people ask of both.
+struct Common<'a> {
+    kind: TargetKind,
+    meta: &'a ObjectMeta,
+    /// How far it is, and the word of its kind for that.
+    stands: (Stage, String),
+    /// Why, in one word and in a sentence.
+    why: (Option<String>, Option<String>),
+    attempts: Vec<Attempt>,
+    run: Option<&'a RunSpec>,
+    cancel: bool,
+    resolution: Option<&'a Resolution>,
+}
+
+impl Common<'_> {
+    fn work(self) -> Work {
+        let ObjectKey { namespace, name } = ObjectKey::of(self.meta);
+        let target = Target { kind: self.kind, name };
+        let ((stage, state), (reason, message)) = (self.stands, self.why);
         Work {
-            uid: self.metadata.uid.clone().unwrap_or_default(),
-            stage: match state {
-                OccurrenceState::Pending => Stage::Waits,
-                OccurrenceState::Starting => Stage::Starts,
-                OccurrenceState::Running => Stage::Runs,
-                OccurrenceState::Cancelling => Stage::Stops,
-                OccurrenceState::Unresolved => Stage::Unresolved,
-                OccurrenceState::Cancelled => Stage::Cancelled,
-                OccurrenceState::Succeeded
-                | OccurrenceState::Failed
-                | OccurrenceState::Skipped
-                | OccurrenceState::Superseded => Stage::Over,
-            },
+            uid: self.meta.uid.clone().unwrap_or_default(),
+            stage,
             recorded: Recorded {
                 object: target.to_string(),
-                namespace: key.namespace,
-                state: format!("{state:?}"),
-                reason: status.reason,
-                message: status.message,
-                attempt: status.attempts.last().map(|attempt| attempt.number),
-                result: status.result,
+                namespace,
+                state,
+                reason,
+                message,
+                attempt: self.attempts.last().map(|attempt| attempt.number),
+                result: None,
                 artifact: None,
             },
-            runs_on: RunsOn::of(status.run.as_ref().or(self.spec.run.as_ref())),
-            attempts: status.attempts,
-            cancel: self.spec.cancel,
-            resolution: self.spec.resolution.clone(),
-            holds: "place in its schedule",
+            runs_on: RunsOn::of(self.run),
+            attempts: self.attempts,
+            cancel: self.cancel,
+            resolution: self.resolution.cloned(),
+            holds: match self.kind {
+                TargetKind::ReportJob => "slot",
+                _ => "place in its schedule",
+            },
             target,
         }
     }
 }
 
+impl Piece for MaintenanceOccurrence {
+    fn work(&self) -> Work {
+        let status = self.status.clone().unwrap_or_default();
+        let state = status.state.unwrap_or(OccurrenceState::Pending);
+        let stage = match state {
+            OccurrenceState::Pending => Stage::Waits,
+            OccurrenceState::Starting => Stage::Starts,
+            OccurrenceState::Running => Stage::Runs,
+            OccurrenceState::Cancelling => Stage::Stops,
+            OccurrenceState::Unresolved => Stage::Unresolved,
+            OccurrenceState::Cancelled => Stage::Cancelled,
+            OccurrenceState::Succeeded
+            | OccurrenceState::Failed
+            | OccurrenceState::Skipped
+            | OccurrenceState::Superseded => Stage::Over,
+        };
+        let common = Common {
+            kind: TargetKind::MaintenanceOccurrence,
+            meta: &self.metadata,
+            stands: (stage, format!("{state:?}")),
+            why: (status.reason, status.message),
+            attempts: status.attempts,
+            run: status.run.as_ref().or(self.spec.run.as_ref()),
+            cancel: self.spec.cancel,
+            resolution: self.spec.resolution.as_ref(),
+        };
+        let mut work = common.work();
+        work.recorded.result = status.result;
+        work
+    }
+}
+
 impl Piece for ReportJob {
     fn work(&self) -> Work {
-        let key = ObjectKey::of(&self.metadata);
         let status = self.status.clone().unwrap_or_default();
         let state = status.state.unwrap_or(ReportState::Queued);
-        let target = Target { kind: TargetKind::ReportJob, name: key.name };
-        Work {
-            uid: self.metadata.uid.clone().unwrap_or_default(),
-            stage: match state {
-                ReportState::Queued => Stage::Waits,
-                ReportState::Admitted => Stage::Starts,
-                ReportState::Running => Stage::Runs,
-                ReportState::Cancelling => Stage::Stops,
-                ReportState::Unresolved => Stage::Unresolved,
-                ReportState::Cancelled => Stage::Cancelled,
-                ReportState::Succeeded | ReportState::Failed | ReportState::Rejected => Stage::Over,
-            },
-            recorded: Recorded {
-                object: target.to_string(),
-                namespace: key.namespace,
-                state: format!("{state:?}"),
-                reason: status.reason,
-                message: status.message,
-                attempt: status.attempts.last().map(|attempt| attempt.number),
-                result: status.result,
-                artifact: status.artifact,
-            },
-            runs_on: RunsOn::of(status.run.as_ref().or(self.spec.run.as_deref())),
+        let stage = match state {
+            ReportState::Queued => Stage::Waits,
+            ReportState::Admitted => Stage::Starts,
+            ReportState::Running => Stage::Runs,
+            ReportState::Cancelling => Stage::Stops,
+            ReportState::Unresolved => Stage::Unresolved,
+            ReportState::Cancelled => Stage::Cancelled,
+            ReportState::Succeeded | ReportState::Failed | ReportState::Rejected => Stage::Over,
+        };
+        let common = Common {
+            kind: TargetKind::ReportJob,
+            meta: &self.metadata,
+            stands: (stage, format!("{state:?}")),
+            why: (status.reason, status.message),
             attempts: status.attempts,
+            run: status.run.as_ref().or(self.spec.run.as_deref()),
             cancel: self.spec.cancel,
-            resolution: self.spec.resolution.clone(),
-            holds: "slot",
-            target,
-        }
+            resolution: self.spec.resolution.as_ref(),
+        };
+        let mut work = common.work();
+        work.recorded.result = status.result;
+        work.recorded.artifact = status.artifact;
+        work
     }
 }
 

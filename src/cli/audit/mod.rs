@@ -6,7 +6,6 @@ use std::io::{self, IsTerminal as _, Write as _};
 use super::{
     CliError, DONE, DUPLICATES, output,
     target::{Connection, Output, block_on},
-    why,
 };
 
 mod collect;
@@ -61,10 +60,9 @@ struct Duplicates {
 pub fn run(args: &Args) -> Result<u8, CliError> {
     let What::Duplicates(args) = &args.what;
     block_on(async {
-        let person = args.connection.connect().await.map_err(why::read::no_cluster)?;
+        let person = args.connection.connect().await?;
         let namespace = (!args.all_namespaces).then(|| person.namespace().to_owned());
-        let collected =
-            read::collect(&person.reader(), namespace.as_deref(), &args.same, progress).await?;
+        let collected = read::collect(&person, namespace.as_deref(), &args.same, progress).await?;
         let report = groups::report(collected, namespace);
         output::print(args.output, &report, || report.text())?;
         Ok(if report.groups.is_empty() { DONE } else { DUPLICATES })

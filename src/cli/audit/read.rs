@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{
     api::{MaintenanceOccurrence, MaintenanceSchedule, ReportJob, ReportSchedule},
-    cli::{CliError, why},
-    cluster::{ApiError, Object, Reader},
+    cli::{CliError, trouble::Call},
+    cluster::{ApiError, Object, Person},
 };
 
 /// Tells how far a list is: its kind, how many were read, how many are about to come.
@@ -18,13 +18,13 @@ type Progress = fn(&str, usize, i64);
 
 /// Reads everything, and keeps of each object what the audit needs.
 pub(super) async fn collect(
-    reader: &Reader,
+    person: &Person,
     namespace: Option<&str>,
     same: &[Same],
     progress: Progress,
 ) -> Result<Collected, CliError> {
     let mut all = Collected::new(same);
-    let lists = Lists { reader, namespace, progress };
+    let lists = Lists { person, namespace, progress };
     let (found, unreadable) = lists.read(of_occurrence as fn(&MaintenanceOccurrence) -> _).await?;
     (all.occurrences, all.unreadable) = (found, unreadable);
     let (found, unreadable) = lists.read(of_report as fn(&ReportJob) -> _).await?;
@@ -45,7 +45,8 @@ pub(super) async fn collect(
     match lists.try_read(active as fn(&CronJob) -> _).await {
         Ok((found, _)) => all.cronjobs.extend(found.into_iter().flatten()),
         Err(error) => all.not_read.push(format!(
-            "cronjobs.batch: {error}; whether a CronJob and a schedule are both active is not said"
+            "{}; whether a CronJob and a schedule are both active is not said",
+            lists.call::<CronJob>().left_out(&error)
         )),
     }
     let (found, unreadable) = lists.read(of_job as fn(&Job) -> _).await?;
@@ -59,7 +60,7 @@ fn schedule_name<K: Object>(short: &str, schedule: &K) -> String {
 }
 
 struct Lists<'a> {
-    reader: &'a Reader,
+    person: &'a Person,
     namespace: Option<&'a str>,
     progress: Progress,
 }
@@ -71,14 +72,14 @@ impl Lists<'_> {
         &self,
         keep: impl Fn(&K) -> T,
     ) -> Result<(Vec<T>, usize), CliError> {
-        let place =
-            self.namespace.map_or("all namespaces".to_owned(), |n| format!("namespace {n}"));
         match self.try_read(keep).await {
             Err(ApiError::NotFound) => Ok((Vec::new(), 0)),
-            outcome => outcome.map_err(|error| {
-                why::read::failed(&format!("list {} in {place}", K::plural(&())), error)
-            }),
+            outcome => outcome.map_err(|error| self.call::<K>().failed(error)),
         }
+    }
+
+    fn call<K: Object>(&self) -> Call {
+        Call::of::<K>("list", self.person).within(self.namespace)
     }
 
     async fn try_read<K: Object, T>(
@@ -88,7 +89,8 @@ impl Lists<'_> {
         let (mut kept, mut unreadable) = (Vec::new(), 0);
         let plural = K::plural(&());
         let mut pages = 0;
-        self.reader
+        self.person
+            .reader()
             .pages::<K>(self.namespace, |begins, page, rest| {
                 if begins {
                     kept.clear();

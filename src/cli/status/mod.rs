@@ -38,7 +38,7 @@ pub struct Args {
 /// Runs `punctual status`.
 pub fn run(args: &Args) -> Result<u8, CliError> {
     block_on(async {
-        let person = args.connection.connect().await.map_err(why::read::no_cluster)?;
+        let person = args.connection.connect().await?;
         let facts = read::gather(&person, args.all_namespaces, &args.lease).await?;
         let report = digest::digest(&facts);
         output::print(args.output, &report, || report.text(facts.now))?;

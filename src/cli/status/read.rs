@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::{coordination::v1::Lease, events::v1::Event};
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -12,7 +12,7 @@ use crate::{
         MaintenanceOccurrence, MaintenanceSchedule, RecoveryTrace, ReportJob, ReportQueue,
         ReportSchedule,
     },
-    cli::{CliError, why},
+    cli::{CliError, trouble::Call, why},
     cluster::{ApiError, Object, ObjectKey, Person},
     time::WallClock,
 };
@@ -62,7 +62,8 @@ pub(super) async fn gather(
     lease: &why::read::LeasePlace,
 ) -> Result<Facts, CliError> {
     let namespace = (!all).then(|| person.namespace().to_owned());
-    let mut reading = Reading { person, namespace, not_read: Vec::new(), answers: false };
+    let mut reading =
+        Reading { person, namespace, not_read: Vec::new(), answers: false, trouble: None };
     let traces = reading.traces(lease).await;
     let schedules =
         [reading.list::<MaintenanceSchedule>("").await, reading.list::<ReportSchedule>("").await]
@@ -80,11 +81,8 @@ pub(super) async fn gather(
         Some(key) => reading.events_of_lease(key).await,
         None => Vec::new(),
     };
-    if !reading.answers {
-        let why = reading.not_read.into_iter().next().unwrap_or_default();
-        return Err(why::read::no_cluster(CliError::Failed(format!(
-            "nothing could be read: {why}"
-        ))));
+    if let (false, Some(trouble)) = (reading.answers, reading.trouble) {
+        return Err(trouble);
     }
     let mut facts = Facts {
         now: WallClock::system().now(),
@@ -113,6 +111,8 @@ struct Reading<'a> {
     not_read: Vec<String>,
     /// Whether anything was answered.
     answers: bool,
+    /// What went wrong first.
+    trouble: Option<CliError>,
 }
 
 impl Reading<'_> {
@@ -144,20 +144,12 @@ impl Reading<'_> {
                 self.answers = true;
                 read
             }
-            // The kind is not installed: there are none.
-            Err(ApiError::NotFound) => {
-                self.answers = true;
-                self.not_read.push(format!("{}: the kind is not installed", K::plural(&())));
-                Vec::new()
-            }
             Err(error) => {
-                let place =
-                    namespace.map_or("all namespaces".to_owned(), |n| format!("namespace {n}"));
-                let why = match error {
-                    ApiError::Forbidden { .. } => "you have no right to list them".to_owned(),
-                    error => error.to_string(),
-                };
-                self.not_read.push(format!("{} in {place}: {why}", K::plural(&())));
+                let call = Call::of::<K>("list", self.person).within(namespace);
+                self.not_read.push(call.left_out(&error));
+                // A kind that is not installed is an answer: there are none.
+                self.answers |= error == ApiError::NotFound;
+                self.trouble.get_or_insert(call.failed(error));
                 Vec::new()
             }
         }
@@ -177,7 +169,8 @@ async fn look_at_lease(person: &Person, facts: &mut Facts) {
             Ok(Some(answered)) => answered,
             Ok(None) => return,
             Err(error) => {
-                facts.not_read.push(format!("the Lease {key}: {error}"));
+                let call = Call::of::<Lease>("get", person).within(Some(&key.namespace));
+                facts.not_read.push(call.left_out(&error));
                 return;
             }
         };

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::{
     answer::{Answer, from_now, second},
     snapshot::{Snapshot, moment, text},
+    terms::{Terms, sealed_by},
 };
 use crate::reconcile::FENCED_WRITE_REJECTED;
 
@@ -37,7 +38,7 @@ fn last_seen(event: &Value) -> Option<Timestamp> {
 }
 
 /// When it happened first.
-fn first_seen(event: &Value) -> Option<Timestamp> {
+pub(super) fn first_seen(event: &Value) -> Option<Timestamp> {
     ["/eventTime", "/deprecatedFirstTimestamp", "/metadata/creationTimestamp"]
         .iter()
         .find_map(|pointer| moment(event, pointer))
@@ -84,6 +85,26 @@ pub(super) fn tell_of_losses(
         if text(event, "/reason") == LEADERSHIP_LOST && when.is_some() {
             answer.happened(when, format!("leadership was lost: {}", text(event, "/note")), None);
         }
+    }
+}
+
+/// Ends the story of something that runs: who led between its creation and its end, what events tell,
+/// and, behind all that has a time, who wrote it last.
+pub(super) fn end_story(
+    answer: &mut Answer,
+    snapshot: &Snapshot,
+    terms: &Terms,
+    created: Option<Timestamp>,
+    until: Timestamp,
+) {
+    terms.tell(answer, created, until);
+    tell_of_losses(answer, snapshot, created, until);
+    tell(answer, snapshot);
+    *answer = std::mem::take(answer).in_order();
+    if let Some(epoch) = snapshot.object.as_ref().and_then(sealed_by) {
+        let who = terms.who(epoch);
+        let what = format!("last written by {who}; the API server refuses writes of older epochs");
+        answer.happened(None, what, Some(epoch));
     }
 }
 

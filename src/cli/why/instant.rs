@@ -4,16 +4,17 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{
     answer::{Answer, from_now, second},
+    blocker::{Others, Within},
     commands::Target,
     events,
     schedule::explain_ready,
     snapshot::Snapshot,
-    terms::{Terms, lead},
+    terms::{Terms, explain_no_leader},
     words,
 };
 use crate::{
     api::MaintenanceScheduleStatus,
-    schedules::{Kind, plan_input},
+    schedules::{Kind, plan_input, skip_event},
     time::{
         IntendedTime, MissedRunsPolicy, Schedule, SkipReason,
         plan::{PlanInput, SchedulePlan, plan},
@@ -137,6 +138,10 @@ impl<S: Kind> View<'_, S> {
             format!("The instant {} was not run, and will not be.", self.instant),
         );
         answer.because(words::skipped(reason));
+        if reason == SkipReason::Concurrent {
+            let others = Others::of(self.snapshot, self.schedule, &self.status);
+            others.explain_skip(answer, self.instant, Within::moment(self.decided()));
+        }
         answer.because("Every instant that is not run is recorded with its reason in status.skipped of the schedule (the last 20 ranges) and counted in status.skippedTotal.");
         if reason == SkipReason::Suspended
             && let Some(note) = self.schedule.timing().suspend_reason
@@ -148,6 +153,16 @@ impl<S: Kind> View<'_, S> {
             answer.can(fix, self.target.edit());
         }
         self.offer_trigger(answer);
+    }
+
+    /// When it was decided that it is not run: the event says it, else it was at the instant.
+    fn decided(&self) -> Timestamp {
+        let (reason, instant) = (skip_event(SkipReason::Concurrent), self.instant.to_string());
+        let told = self.snapshot.events.iter().find(|event| {
+            let said = |pointer| super::snapshot::text(event, pointer);
+            said("/reason") == reason && said("/note").contains(&instant)
+        });
+        told.and_then(events::first_seen).unwrap_or_else(|| self.moment())
     }
 
     fn maybe_skipped(&self, answer: &mut Answer, reason: SkipReason) {
@@ -321,10 +336,7 @@ impl<S: Kind> View<'_, S> {
             ),
         );
         explain_ready(answer, &self.status);
-        if let Some(nobody) = lead(self.snapshot) {
-            answer.because(format!("Nothing is decided meanwhile: {nobody}."));
-            answer.can("To see why nobody leads", "kubectl punctual status");
-        }
+        explain_no_leader(answer, self.snapshot);
         if runs {
             answer.then(None, format!("A leader that looks now runs it{}.", self.policy_note()));
         } else if let Some(range) = skip {

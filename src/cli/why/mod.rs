@@ -15,6 +15,7 @@ use crate::{
 
 mod answer;
 mod ask;
+mod blocker;
 mod commands;
 mod events;
 mod explain;
@@ -80,11 +81,11 @@ pub fn run(args: &Args) -> Result<u8, CliError> {
         )));
     }
     block_on(async {
-        let person = args.connection.connect().await.map_err(read::no_cluster)?;
+        let person = args.connection.connect().await?;
         let key = ObjectKey::new(person.namespace(), name);
         let now = WallClock::system().now();
         let question = read::Question { subject, key, at: args.at, now };
-        let snapshot = read::gather(person.reader(), question, &args.lease).await?;
+        let snapshot = read::gather(&person, question, &args.lease).await?;
         let answer = explain::explain(&snapshot).map_err(CliError::Failed)?;
         output::print(args.output, &answer, || answer.text(snapshot.now))?;
         Ok(DONE)

@@ -4,11 +4,12 @@ use jiff::Timestamp;
 
 use super::{
     answer::{Answer, second, span},
+    blocker::{Others, Within},
     commands::Target,
     events,
     run::Run,
     snapshot::{Snapshot, known},
-    terms::{Terms, created_by, lead, sealed_by},
+    terms::{Terms, created_by, explain_no_leader},
     words,
 };
 use crate::{
@@ -18,6 +19,7 @@ use crate::{
     },
     runs::conditions,
     schedules::not_before,
+    time::SkipReason,
 };
 
 /// Explains an occurrence that could be read.
@@ -124,16 +126,7 @@ impl View<'_> {
             answer.happened(Some(at), format!("ended: {state:?} ({reason})"), None);
         }
         let until = self.finished().unwrap_or(self.snapshot.now);
-        self.terms.tell(answer, created, until);
-        events::tell_of_losses(answer, self.snapshot, created, until);
-        events::tell(answer, self.snapshot);
-        *answer = std::mem::take(answer).in_order();
-        if let Some(epoch) = object.and_then(sealed_by) {
-            let who = self.terms.who(epoch);
-            let what =
-                format!("last written by {who}; the API server refuses writes of older epochs");
-            answer.happened(None, what, Some(epoch));
-        }
+        events::end_story(answer, self.snapshot, &self.terms, created, until);
     }
 
     fn state(&self, answer: &mut Answer) {
@@ -212,10 +205,7 @@ impl View<'_> {
             (_, Some(_), Some(schedule)) => self.waits_its_turn(answer, schedule),
             (_, None, Some(schedule)) => self.unclaimed(answer, schedule),
         }
-        if let Some(nobody) = lead(self.snapshot) {
-            answer.because(format!("Nothing is decided meanwhile: {nobody}."));
-            answer.can("To see why nobody leads", "kubectl punctual status");
-        }
+        explain_no_leader(answer, self.snapshot);
         answer.can("If it is not wanted any more", self.target.cancel());
     }
 
@@ -228,23 +218,21 @@ impl View<'_> {
         answer.can_do(format!("Create MaintenanceSchedule {name:?}, or delete this occurrence."));
     }
 
-    /// What runs before it.
+    /// What is in its way.
     fn waits_its_turn(&self, answer: &mut Answer, schedule: &MaintenanceSchedule) {
-        let name = schedule.metadata.name.as_deref().unwrap_or_default();
-        let claimed = schedule.status.iter().flat_map(|status| &status.claimed);
-        let before: Vec<String> = claimed
-            .filter(|claim| claim.start || claim.time < self.occurrence.spec.intended_time)
-            .map(|claim| format!("mocc/{}", crate::identity::occurrence_name(name, claim.time)))
-            .collect();
-        if !before.is_empty() {
-            answer.because(format!("Before it: {}.", list(&before)));
-        }
-        answer
-            .then(None, "It starts when those before it are over, in the order of their instants.");
-        if let Some(first) = before.first() {
-            let first = Target::new(first.clone(), &self.target.namespace);
-            answer.can("To see what the first of them waits for", first.why());
-        }
+        let status = schedule.status.clone().unwrap_or_default();
+        let others = Others::of(self.snapshot, schedule, &status);
+        others.explain_wait(answer, self.occurrence.spec.intended_time);
+    }
+
+    /// What was in its way, if it gave way for others.
+    fn gave_way(&self, answer: &mut Answer) {
+        let created = self.occurrence.metadata.creation_timestamp.as_ref().map(|at| at.0);
+        let (Some(schedule), Some(until)) = (&self.schedule, self.finished()) else { return };
+        let within = Within { from: created.map_or(until, |from| from.min(until)), until };
+        let status = schedule.status.clone().unwrap_or_default();
+        let others = Others::of(self.snapshot, schedule, &status);
+        others.explain_skip(answer, self.occurrence.spec.intended_time, within);
     }
 
     fn unclaimed(&self, answer: &mut Answer, schedule: &MaintenanceSchedule) {
@@ -298,6 +286,9 @@ impl View<'_> {
         );
         if state == OccurrenceState::Succeeded {
             return;
+        }
+        if self.reason() == SkipReason::Concurrent.as_str() {
+            self.gave_way(answer);
         }
         let limit = self.run_in_force().map_or(1, RunSpec::maintenance_attempts);
         self.run().explain_attempts(answer, limit);

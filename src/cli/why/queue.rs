@@ -9,7 +9,7 @@ use super::{
     occurrence::list,
     schedule::condition,
     snapshot::{Snapshot, known},
-    terms::{Terms, lead, sealed_by},
+    terms::{Terms, explain_no_leader, sealed_by},
     waiting::Line,
 };
 use crate::{
@@ -50,10 +50,7 @@ pub(super) fn explain(snapshot: &Snapshot, queue: &ReportQueue, answer: &mut Ans
         ));
         answer.can("To correct it", target.edit());
     }
-    if let Some(nobody) = lead(snapshot) {
-        answer.because(format!("Nothing is decided meanwhile: {nobody}."));
-        answer.can("To see why nobody leads", "kubectl punctual status");
-    }
+    explain_no_leader(answer, snapshot);
     events::explain_fenced_write(answer, snapshot);
 }
 

@@ -10,10 +10,10 @@ use crate::{
         MaintenanceOccurrence, MaintenanceSchedule, RecoveryTrace, ReportJob, ReportQueue,
         ReportSchedule,
     },
-    cli::{CliError, target::TargetKind},
-    cluster::{ApiError, Object, ObjectKey, Raw, Reader},
+    cli::{CliError, target::TargetKind, trouble::Call},
+    cluster::{ApiError, Object, ObjectKey, Person, Raw, Reader},
     identity::occurrence_name,
-    time::IntendedTime,
+    time::{IntendedTime, SkipReason},
 };
 
 /// Name of the Lease unless it is said: the chart's.
@@ -49,28 +49,6 @@ impl LeasePlace {
         let namespace = self.lease_namespace.clone().or_else(|| of_trace("/metadata/namespace"))?;
         let name = self.lease_name.clone().or_else(|| of_trace("/spec/leaseName"));
         Some(ObjectKey::new(namespace, name.unwrap_or_else(|| DEFAULT_LEASE.to_owned())))
-    }
-}
-
-/// No cluster could be reached, or none is configured: says what to check.
-pub(in crate::cli) fn no_cluster(error: CliError) -> CliError {
-    match error {
-        CliError::Failed(message) => CliError::Failed(format!(
-            "{message}; check KUBECONFIG and --context, and whether kubectl get namespaces works"
-        )),
-        other @ CliError::BadUsage(_) => other,
-    }
-}
-
-/// What went wrong with a read that cannot be done without, for a person. `what`: as in
-/// `get maintenanceoccurrences in namespace docs`.
-pub(in crate::cli) fn failed(what: &str, error: ApiError) -> CliError {
-    match error {
-        ApiError::Forbidden { message } => CliError::Failed(format!(
-            "you may not {what}: {message}. Ask for that right; the ClusterRole view has it once the chart is installed"
-        )),
-        error if error.is_transient() => no_cluster(CliError::Failed(error.to_string())),
-        error => CliError::Failed(format!("cannot {what}: {error}")),
     }
 }
 
@@ -131,14 +109,14 @@ pub(super) struct Question {
 
 /// Reads everything that the answer depends on.
 pub(super) async fn gather(
-    reader: Reader,
+    person: &Person,
     question: Question,
     lease: &LeasePlace,
 ) -> Result<Snapshot, CliError> {
     let Question { subject, key, at, now } = question;
     let mut snapshot = Snapshot::of(subject, key, now);
     snapshot.at = at;
-    let mut gathering = Gathering { reader, snapshot };
+    let mut gathering = Gathering { person, reader: person.reader(), snapshot };
     gathering.object(subject).await?;
     gathering.relatives(subject).await?;
     gathering.events().await;
@@ -146,12 +124,13 @@ pub(super) async fn gather(
     Ok(gathering.snapshot)
 }
 
-struct Gathering {
+struct Gathering<'a> {
+    person: &'a Person,
     reader: Reader,
     snapshot: Snapshot,
 }
 
-impl Gathering {
+impl Gathering<'_> {
     fn key(&self, name: &str) -> ObjectKey {
         ObjectKey::new(&self.snapshot.key.namespace, name)
     }
@@ -181,9 +160,13 @@ impl Gathering {
     }
 
     async fn need<K: Object>(&self, name: &str) -> Result<Option<Value>, CliError> {
-        let (key, plural) = (self.key(name), K::plural(&()));
-        let what = format!("get {plural} in namespace {}", key.namespace);
-        get::<K>(&self.reader, &key).await.map_err(|error| failed(&what, error))
+        let read = get::<K>(&self.reader, &self.key(name)).await;
+        read.map_err(|error| self.call::<K>("get").failed(error))
+    }
+
+    /// A call about objects beside the one that is asked about.
+    fn call<K: Object>(&self, verb: &'static str) -> Call {
+        Call::of::<K>(verb, self.person).within(Some(&self.snapshot.key.namespace))
     }
 
     /// Its schedule, its queue, and what else waits in that.
@@ -197,13 +180,20 @@ impl Gathering {
             TargetKind::MaintenanceOccurrence => {
                 if let Some(schedule) = named("/spec/scheduleName").or_else(in_name) {
                     self.snapshot.schedule = self.need::<MaintenanceSchedule>(&schedule).await?;
+                    self.siblings::<MaintenanceOccurrence>(&schedule, &object).await;
                 }
             }
             TargetKind::MaintenanceSchedule => {
                 self.snapshot.schedule = self.need::<MaintenanceSchedule>(&name).await?;
+                if self.snapshot.at.is_some() {
+                    self.siblings::<MaintenanceOccurrence>(&name, &object).await;
+                }
             }
             TargetKind::ReportSchedule => {
                 self.snapshot.schedule = self.need::<ReportSchedule>(&name).await?;
+                if self.snapshot.at.is_some() && self.snapshot.object.is_none() {
+                    self.siblings::<ReportJob>(&name, &object).await;
+                }
                 if let Some(queue) = named("/spec/queueName") {
                     self.queue(&queue, &object).await;
                 }
@@ -213,6 +203,9 @@ impl Gathering {
                     .or_else(|| in_name().filter(|_| self.snapshot.object.is_none()));
                 if let Some(schedule) = scheduled {
                     self.snapshot.schedule = self.need::<ReportSchedule>(&schedule).await?;
+                    if self.snapshot.object.is_none() {
+                        self.siblings::<ReportJob>(&schedule, &object).await;
+                    }
                 }
                 if let Some(queue) = named("/spec/queueName") {
                     self.queue(&queue, &object).await;
@@ -227,10 +220,24 @@ impl Gathering {
         Ok(())
     }
 
+    /// What else a schedule made: something of it may be, or have been, in the way of this one.
+    async fn siblings<K: Object>(&mut self, schedule: &str, object: &Value) {
+        let waits = matches!(text(object, "/status/state"), "" | "Pending");
+        let gave_way = text(object, "/status/reason") == SkipReason::Concurrent.as_str();
+        if self.snapshot.schedule.is_none() || !(waits || gave_way) {
+            return;
+        }
+        let namespace = self.snapshot.key.namespace.clone();
+        let fields = format!("spec.scheduleName={schedule}");
+        let read = list::<K>(&self.reader, Some(&namespace), &fields).await;
+        self.snapshot.others_read = read.is_ok();
+        self.snapshot.others = self.soft(&self.call::<K>("list"), read);
+    }
+
     async fn queue(&mut self, queue: &str, report: &Value) {
         let key = self.key(queue);
         let read = get::<ReportQueue>(&self.reader, &key).await;
-        self.snapshot.queue = self.soft("get reportqueues", &key.namespace, read);
+        self.snapshot.queue = self.soft(&self.call::<ReportQueue>("get"), read);
         // Only what waits has others before it.
         if self.snapshot.queue.is_some() && matches!(text(report, "/status/state"), "" | "Queued") {
             self.line(queue).await;
@@ -244,7 +251,7 @@ impl Gathering {
         let open = over.map(|state| format!("status.state!={state}")).join(",");
         let fields = format!("spec.queueName={queue},{open}");
         let read = list::<ReportJob>(&self.reader, Some(&namespace), &fields).await;
-        self.snapshot.others = self.soft("list reportjobs", &namespace, read);
+        self.snapshot.others = self.soft(&self.call::<ReportJob>("list"), read);
     }
 
     async fn events(&mut self) {
@@ -257,30 +264,26 @@ impl Gathering {
         let kind = kind.unwrap_or_else(|| self.snapshot.subject.kind().to_owned());
         let name = named("/metadata/name").unwrap_or_else(|| self.snapshot.key.name.clone());
         let read = list::<Event>(&self.reader, Some(&namespace), &of(&kind, &name)).await;
-        self.snapshot.events = self.soft("list events.events.k8s.io", &namespace, read);
+        self.snapshot.events = self.soft(&self.call::<Event>("list"), read);
     }
 
     /// Who led, and who leads.
     async fn leaders(&mut self, place: &LeasePlace) {
-        let (_, traces) = traces(&self.reader, place).await;
-        self.snapshot.traces =
-            self.soft("list recoverytraces", "all (or give --lease-namespace)", traces);
+        let (of, traces) = traces(&self.reader, place).await;
+        self.snapshot.traces = self.soft(&self.call::<RecoveryTrace>("list").within(of), traces);
         let Some(lease) = place.find(&self.snapshot.traces) else { return };
+        let place = Some(lease.namespace.as_str());
         let read = get::<Lease>(&self.reader, &lease).await;
-        self.snapshot.lease = self.soft("get leases", &lease.namespace, read);
-        let (place, fields) = (Some(lease.namespace.as_str()), events_of_lease(&lease));
-        let read = list::<Event>(&self.reader, place, &fields).await;
-        self.snapshot.lease_events = self.soft("list events.events.k8s.io", &lease.namespace, read);
+        self.snapshot.lease = self.soft(&self.call::<Lease>("get").within(place), read);
+        let read = list::<Event>(&self.reader, place, &events_of_lease(&lease)).await;
+        let call = self.call::<Event>("list").within(place);
+        self.snapshot.lease_events = self.soft(&call, read);
     }
 
     /// What can be done without: if it cannot be read, the answer says that it is missing.
-    fn soft<T: Default>(&mut self, what: &str, namespace: &str, read: Result<T, ApiError>) -> T {
+    fn soft<T: Default>(&mut self, call: &Call, read: Result<T, ApiError>) -> T {
         read.unwrap_or_else(|error| {
-            let why = match error {
-                ApiError::Forbidden { .. } => "you have no right to".to_owned(),
-                error => error.to_string(),
-            };
-            let sentence = format!("{what}, namespace {namespace}: {why}");
+            let sentence = call.left_out(&error);
             if !self.snapshot.not_read.contains(&sentence) {
                 self.snapshot.not_read.push(sentence);
             }

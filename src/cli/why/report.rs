@@ -10,7 +10,7 @@ use super::{
     queue::tell_when_it_opens,
     run::Run,
     snapshot::{Snapshot, known},
-    terms::{Terms, created_by, lead, sealed_by},
+    terms::{Terms, created_by, explain_no_leader},
     waiting::Line,
 };
 use crate::{
@@ -123,16 +123,7 @@ impl View<'_> {
             answer.happened(Some(at), format!("ended: {state:?} ({})", self.reason()), None);
         }
         let until = over.unwrap_or(self.snapshot.now);
-        self.terms.tell(answer, created, until);
-        events::tell_of_losses(answer, self.snapshot, created, until);
-        events::tell(answer, self.snapshot);
-        *answer = std::mem::take(answer).in_order();
-        if let Some(epoch) = object.and_then(sealed_by) {
-            let who = self.terms.who(epoch);
-            let what =
-                format!("last written by {who}; the API server refuses writes of older epochs");
-            answer.happened(None, what, Some(epoch));
-        }
+        events::end_story(answer, self.snapshot, &self.terms, created, until);
     }
 
     fn state(&self, answer: &mut Answer) {
@@ -192,10 +183,7 @@ impl View<'_> {
                 "If it has not been admitted by then it ends Failed (spec.queueDeadlineSeconds).",
             );
         }
-        if let Some(nobody) = lead(self.snapshot) {
-            answer.because(format!("Nothing is decided meanwhile: {nobody}."));
-            answer.can("To see why nobody leads", "kubectl punctual status");
-        }
+        explain_no_leader(answer, self.snapshot);
         if !self.report.spec.cancel {
             answer.can(
                 "If it is not wanted any more (its place is free at once)",

@@ -6,7 +6,7 @@ use super::{
     events,
     occurrence::list,
     snapshot::Snapshot,
-    terms::{Terms, lead, sealed_by},
+    terms::{Terms, explain_no_leader, sealed_by},
     words,
 };
 use crate::{
@@ -43,10 +43,7 @@ pub(super) fn explain<S: Kind>(snapshot: &Snapshot, schedule: &S, work: &str, an
         ));
         answer.can("To correct what it runs", target.edit());
     }
-    if let Some(nobody) = lead(snapshot) {
-        answer.because(format!("Nothing is decided meanwhile: {nobody}."));
-        answer.can("To see why nobody leads", "kubectl punctual status");
-    }
+    explain_no_leader(answer, snapshot);
     events::explain_fenced_write(answer, snapshot);
     answer.can("To ask about one instant", format!("{} --at 2026-11-29T02:00:00Z", target.why()));
 }

@@ -26,6 +26,8 @@ pub(super) struct Snapshot {
     pub(super) queue: Option<Value>,
     /// What else the schedule made, or what else waits in the queue.
     pub(super) others: Vec<Value>,
+    /// Whether what else the schedule made was read.
+    pub(super) others_read: bool,
     /// Events about the object.
     pub(super) events: Vec<Value>,
     /// Events about the Lease: who led, and who lost leadership.
@@ -50,6 +52,7 @@ impl Snapshot {
             schedule: None,
             queue: None,
             others: Vec::new(),
+            others_read: false,
             events: Vec::new(),
             lease_events: Vec::new(),
             traces: Vec::new(),

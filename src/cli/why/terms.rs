@@ -102,8 +102,16 @@ pub(super) fn sealed_by(object: &Value) -> Option<i64> {
     object.pointer("/status/fence/epoch")?.as_i64()
 }
 
+/// Says that nothing is decided, if nobody seems to lead now.
+pub(super) fn explain_no_leader(answer: &mut Answer, snapshot: &Snapshot) {
+    if let Some(nobody) = lead(snapshot) {
+        answer.because(format!("Nothing is decided meanwhile: {nobody}."));
+        answer.can("To see why nobody leads", "kubectl punctual status");
+    }
+}
+
 /// A sentence if nobody seems to lead now.
-pub(super) fn lead(snapshot: &Snapshot) -> Option<String> {
+fn lead(snapshot: &Snapshot) -> Option<String> {
     let lease = snapshot.lease.as_ref()?;
     let holder = text(lease, "/spec/holderIdentity");
     if holder.is_empty() {

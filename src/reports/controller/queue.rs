@@ -10,7 +10,7 @@ use crate::{
     authority::{Fenced as _, Permit},
     cluster::{Lookup, ObjectKey},
     providers::Orphans,
-    reconcile::{MAX_ROUNDS, PassError, Promised},
+    reconcile::{Asking, MAX_ROUNDS, PassError, Promised},
     reports::{
         admission::RunRef,
         drain,
@@ -52,6 +52,7 @@ impl Controller {
             // What it found holds slots: this pass waits for it like every later one.
             snapshot.unaccounted = self.unaccounted(key);
         }
+        let asking = Asking::begin();
         for _ in 0..MAX_ROUNDS {
             // Decide.
             let now = self.deps.wall.now();
@@ -67,7 +68,7 @@ impl Controller {
                 })
             };
             // Act.
-            if self.probe(key, &plan, &mut snapshot, &permit).await? {
+            if self.probe(key, &plan, &mut snapshot, &permit, asking).await? {
                 continue; // the entries look different now
             }
             let wake_at = plan.wake_at;
@@ -154,21 +155,26 @@ impl Controller {
         })
     }
 
-    /// Looks after entries whose job is not known. Says whether the snapshot changed.
+    /// Looks after entries whose job is not known, for a bounded time. Says whether the snapshot changed.
     async fn probe(
         &self,
         key: &ObjectKey,
         plan: &Plan,
         snapshot: &mut Snapshot,
         permit: &Permit,
+        asking: Asking,
     ) -> Result<bool, PassError> {
         let mut changed = false;
-        for entry in &plan.probe {
+        for entry in self.departures.in_turn(key, &plan.probe, |entry| &entry.uid) {
             if snapshot.over.contains(&entry.uid) {
                 continue;
             }
+            if !self.departures.goes_on(key, asking, &entry.uid) {
+                return Ok(changed);
+            }
             changed |= self.probe_entry(key, entry, snapshot, permit).await?;
         }
+        self.departures.all_asked(key);
         Ok(changed)
     }
 

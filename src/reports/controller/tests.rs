@@ -1,5 +1,6 @@
 //! Single passes against a small API server, with caches that hold what each test puts into them.
 
+mod gone;
 mod late;
 mod schedule;
 mod takeover;

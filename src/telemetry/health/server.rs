@@ -4,7 +4,7 @@
 //! connections, header bytes, headers, and the time one connection may take. Request bodies are
 //! never read.
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, time::Duration};
 
 use hyper::{
     Method, Request, Response, StatusCode,
@@ -14,14 +14,11 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::Semaphore,
-    task::JoinSet,
-};
+use tokio::net::{TcpListener, TcpStream};
 use tracing::debug;
 
 use super::Health;
+use crate::connections;
 
 /// Connections served at a time: a kubelet's probes, a few scrapers, a person. More wait.
 const MAX_CONNECTIONS: usize = 64;
@@ -33,8 +30,6 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_HEADER_BYTES: usize = 8192;
 /// Headers in a request. Prometheus sends about 10.
 const MAX_HEADERS: usize = 64;
-/// Pause after the machine refused a connection, for want of file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const OPEN_METRICS: HeaderValue =
@@ -60,29 +55,14 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, HealthError> {
 }
 
 /// Serves until dropped; dropping it closes every connection.
-pub async fn serve(health: Health, listener: TcpListener) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let mut connections = JoinSet::new();
-    loop {
-        // Ended connections are collected here, so the set is as bounded as the places are.
-        while connections.try_join_next().is_some() {}
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-            return; // nobody closes the semaphore
-        };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                debug!(%error, "the health server could not accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        let health = health.clone();
-        connections.spawn(async move {
-            let _ = tokio::time::timeout(CONNECTION_TIMEOUT, converse(health, stream)).await;
-            drop(place);
-        });
-    }
+pub async fn serve(health: Health, listener: TcpListener) -> Infallible {
+    connections::serve(listener, MAX_CONNECTIONS, move |stream| {
+        let conversation = converse(health.clone(), stream);
+        async move {
+            let _ = tokio::time::timeout(CONNECTION_TIMEOUT, conversation).await;
+        }
+    })
+    .await
 }
 
 /// One connection, one request.
@@ -147,7 +127,7 @@ mod tests {
         time::{LeaseClock, LeaseInstant},
     };
 
-    async fn start() -> (Health, LeaseClock, SocketAddr, tokio::task::JoinHandle<()>) {
+    async fn start() -> (Health, LeaseClock, SocketAddr, tokio::task::JoinHandle<Infallible>) {
         let clock = LeaseClock::driven(LeaseInstant::from_nanos(0));
         let health = Health::new(clock.clone(), Arc::new(Metrics::new()));
         health.started();

@@ -32,13 +32,13 @@ fn report(name: &str, tenant: &str, more: &str) -> String {
 }
 
 /// The text answers what happened, why, what happens next, and what a person can do.
-fn answers_everything(text: &str) {
+pub(super) fn answers_everything(text: &str) {
     for title in ["What happened", "Why", "What happens next", "What you can do"] {
         assert!(text.contains(&format!("\n{title}\n")), "no {title:?} in\n{text}");
     }
 }
 
-fn says(text: &str, parts: &[&str]) {
+pub(super) fn says(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }

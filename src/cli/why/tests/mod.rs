@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{answer::Answer, ask, explain::explain, read, snapshot::Snapshot};
 use crate::{
-    cluster::{Clients, ObjectKey},
+    cluster::{ObjectKey, Person},
     sim::{
         api::Model,
         scenario::{self, Scenario},
@@ -17,6 +17,7 @@ use crate::{
 };
 
 mod any_object;
+mod blocker;
 mod golden;
 
 /// What is stored at the end of a scene.
@@ -60,8 +61,8 @@ impl Scene {
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let reader = Clients::single(self.model.server(0).client("reader")).reader();
-            read::gather(reader, question, &read::LeasePlace::default()).await.unwrap()
+            let person = Person::single(&self.model.server(0).client("reader"), namespace);
+            read::gather(&person, question, &read::LeasePlace::default()).await.unwrap()
         })
     }
 
@@ -104,7 +105,12 @@ impl Scene {
         target: &str,
         at: Option<&str>,
     ) -> String {
-        let text = self.why(namespace, target, at).text(self.now);
+        self.golden_of(file, &self.gather(namespace, target, at))
+    }
+
+    /// The same about what was read, of which a test took something away.
+    pub(super) fn golden_of(&self, file: &str, read: &Snapshot) -> String {
+        let text = explain(read).unwrap_or_else(|error| panic!("{error}")).text(self.now);
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
             .join("src/cli/why/tests/golden")
             .join(format!("{file}.txt"));
