@@ -12,7 +12,6 @@ use crate::api::LedgerEntry;
 mod replay;
 #[cfg(test)]
 mod tests;
-pub mod wait_factor;
 
 pub use replay::{MAX_REPLAYED, Start, order, starts};
 

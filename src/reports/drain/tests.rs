@@ -175,33 +175,12 @@ fn a_position_is_exact_up_to_ten_and_then_round() {
 }
 
 #[test]
-fn a_queue_learns_by_how_much_its_estimates_are_wrong() {
-    // Waits are twice as long as was said, give or take a third.
-    let (mut rng, mut books) = (Rng::new(1), Books::open(&Ledger::new()));
-    for _ in 0..2_000 {
-        let wait = i64::try_from(rng.of(400..=4_000)).unwrap() * SECOND;
-        let said = at(wait_factor::apply(books.wait_factor(), wait));
-        let was = at(wait * i64::try_from(rng.of(133..=267)).unwrap() / 100);
-        books.learn(said, was);
-    }
-    assert!((1_800..2_200).contains(&books.wait_factor()), "{}", books.wait_factor());
-    let before = books.wait_factor();
-    books.learn(at(100_000), at(129_000));
-    books.learn(at(100_000), at(71_000));
-    assert_eq!(books.wait_factor(), before, "that is on time");
-    for _ in 0..1_000 {
-        books.learn(at(1_000_000), at(0));
-    }
-    assert_eq!(books.wait_factor(), 250);
-}
-
-#[test]
-fn estimates_are_multiplied_by_what_was_learnt() {
+fn starts_are_told_as_estimated_whatever_an_old_ledger_says_of_earlier_ones() {
     let rules = Rules::default();
     let ledger = Ledger { wait_factor: 1_500, ..Ledger::new() };
     let said = starts(&Books::open(&ledger), &filled(3, 60 * SECOND), &rules, at(0));
     let seconds: Vec<i64> = said.values().map(|start| start.at.as_second()).collect();
-    assert_eq!(seconds, [0, 90, 180]);
+    assert_eq!(seconds, [0, 60, 120]);
     let held = Rules { starts: Starts::Held, ..rules };
     assert!(starts(&Books::open(&ledger), &filled(3, 1), &held, at(0)).is_empty());
 }
