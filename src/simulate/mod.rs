@@ -31,6 +31,8 @@ pub mod page;
 pub mod play;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_forecast;
 
 pub use play::play;
 

@@ -241,9 +241,7 @@ impl<'a> Play<'a> {
     }
 
     fn end(&mut self, job: u32, run: &Run, end: i64) {
-        let rules = &self.setting.rules;
         let took = end - run.started;
-        self.books.settle(rules, &uid_of(job), run.attempt, took);
         if run.retry {
             let charge = i64::from(self.arrivals[job as usize].estimate) * 1000;
             self.tally.retries_took += took;
@@ -262,6 +260,8 @@ impl<'a> Play<'a> {
                 next.is_err().then_some(Fate::Failed)
             }
         };
+        let (rules, uid, again) = (&self.setting.rules, uid_of(job), over.is_none());
+        self.books.settle_known(rules, &uid, run.attempt, took, again);
         if let Some(fate) = over {
             self.tally.given_up += u64::from(fate == Fate::Failed);
             self.attempts.remove(&job);

@@ -50,7 +50,7 @@ fn burst(seed: u64, jobs: u32, slots: i32) -> Setting {
     Setting::new(model, rules(slots))
 }
 
-fn quiet(_: u64) {}
+pub(super) fn quiet(_: u64) {}
 
 #[test]
 fn every_job_that_arrives_ends_in_one_way() {
@@ -267,7 +267,7 @@ fn one_seed_is_one_answer_to_the_last_byte() {
     // The same in every build and on every machine.
     let digest = Sha256::digest(one.as_bytes());
     let first = digest.first_chunk().copied().map_or(0, u64::from_be_bytes);
-    assert_eq!(format!("{first:016x}"), "80155500ef01da1a", "{one}");
+    assert_eq!(format!("{first:016x}"), "798730dff7be65cf", "{one}");
 }
 
 #[test]

@@ -93,6 +93,23 @@ impl Books {
         true
     }
 
+    /// [`Books::settle`] for an attempt of which it is known whether it is tried `again`. The forecast
+    /// of the drain learns from it.
+    pub fn settle_known(
+        &mut self,
+        rules: &Rules,
+        uid: &str,
+        attempt: i32,
+        actual: i64,
+        again: bool,
+    ) -> bool {
+        let first = self.entries.get(&(uid.into(), attempt)).is_some_and(|entry| !entry.retry);
+        if first {
+            self.budget.first_ended(again);
+        }
+        self.settle(rules, uid, attempt, actual)
+    }
+
     /// How many slots are held.
     pub fn used(&self) -> usize {
         self.entries.len()
