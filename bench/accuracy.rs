@@ -1,13 +1,15 @@
 //! How right forecasts are: `cargo bench --bench accuracy [-- BURSTS]`.
 //!
-//! Plays bursts of the arrival model with different seeds, asks each queue just after the burst when it
-//! will be drained and when every waiting job will start, and compares with what came of it. Beside the
-//! start the queue says there are two plain formulas for the same jobs: jobs before it, times the mean
-//! estimate, over the slots; "before it" by order of arrival, as a ticket counter would say, and by the
-//! order of admission, which only the queue itself knows.
+//! Plays bursts of the arrival model with different seeds. Each queue is asked 5 s after the burst, the
+//! minute included over which clients spread their jobs, when it will be drained and when every
+//! waiting job will start; that is compared with what came of it. Beside the start the queue says
+//! there are two plain formulas for the same jobs: jobs before it, times the mean estimate, over the
+//! slots; "before it" by order of arrival, as a ticket counter would say, and by the order of
+//! admission, which only the queue itself knows.
 //!
-//! Goals: the drain of a burst is within 15 % of the truth at the median, and starts are told better
-//! than by the order of arrival. Fails when a goal is missed.
+//! Goals: the drain of a burst is within 15 % of the truth at the median, or 20 % where 40 % of the
+//! attempts fail; in 95 of 100 bursts all is done when it was said to be done at most; and starts are
+//! told better than by the order of arrival. Fails when a goal is missed.
 
 use std::process::ExitCode;
 
@@ -23,16 +25,21 @@ use punctual::{
 
 /// Bursts of each row.
 const BURSTS: u64 = 100;
-/// Goal for the drain at the median, in percent.
-const DRAIN: f64 = 15.0;
+/// Goal for the drain of a burst at the median, in percent,
+const DRAIN: Option<f64> = Some(15.0);
+/// and where so many attempts fail that most of the time goes to retries, one at a time: how many
+/// will fail is known to a tenth, and what the budget does not pay is a difference of two sums.
+const DRAIN_OF_RETRIES: Option<f64> = Some(20.0);
+/// Goal for the bound on the drain, in percent of the bursts.
+const BOUND: usize = 95;
 /// What took less is not judged, in milliseconds: half a minute counts as on time.
 const LEAST: i64 = 60_000;
 
 /// A kind of burst.
 struct Row {
     name: &'static str,
-    /// Whether the goals are for it: it is the burst of the issue, and nothing comes after it.
-    judged: bool,
+    /// Goal for the drain at the median, in percent. None: the row is printed and not judged.
+    goal: Option<f64>,
     slots: i32,
     jobs: u32,
     hours: u32,
@@ -40,44 +47,40 @@ struct Row {
 }
 
 const ROWS: [Row; 6] = [
-    Row { name: "burst of 1500", judged: true, slots: 64, jobs: 1_500, hours: 1, change: burst },
     Row {
-        name: "burst of 300, 8 slots",
-        judged: true,
-        slots: 8,
-        jobs: 300,
-        hours: 1,
+        name: "1500 jobs, 64 slots",
+        goal: DRAIN,
+        slots: 64,
+        jobs: 3_000,
+        hours: 25,
         change: burst,
     },
-    Row { name: "exact estimates", judged: true, slots: 64, jobs: 1_500, hours: 1, change: exact },
+    Row {
+        name: "2000 jobs, 40 slots",
+        goal: DRAIN,
+        slots: 40,
+        jobs: 4_000,
+        hours: 25,
+        change: burst,
+    },
+    Row { name: "300 jobs, 8 slots", goal: DRAIN, slots: 8, jobs: 600, hours: 25, change: burst },
+    Row { name: "exact estimates", goal: DRAIN, slots: 64, jobs: 3_000, hours: 25, change: exact },
     Row {
         name: "40 % of attempts fail",
-        judged: false,
+        goal: DRAIN_OF_RETRIES,
         slots: 64,
-        jobs: 1_500,
-        hours: 1,
-        change: failing,
+        jobs: 3_000,
+        hours: 25,
+        change: fail,
     },
-    Row {
-        name: "third burst in a row",
-        judged: false,
-        slots: 64,
-        jobs: 4_500,
-        hours: 3,
-        change: burst,
-    },
-    Row {
-        name: "morning of a Monday",
-        judged: false,
-        slots: 64,
-        jobs: 4_500,
-        hours: 3,
-        change: morning,
-    },
+    Row { name: "jobs go on coming", goal: None, slots: 64, jobs: 4_500, hours: 3, change: go_on },
 ];
 
+/// Two bursts at midnight, a day apart: the second finds a queue that knows how often attempts fail.
 fn burst(model: &mut Model) {
-    model.rhythm = Rhythm { day: [1.0; 24], ..Rhythm::burst() };
+    let mut day = [0.0; 24];
+    day[0] = 1.0;
+    model.rhythm = Rhythm { day, ..Rhythm::burst() };
 }
 
 fn exact(model: &mut Model) {
@@ -86,13 +89,13 @@ fn exact(model: &mut Model) {
     model.failures = Failures::none();
 }
 
-fn failing(model: &mut Model) {
+fn fail(model: &mut Model) {
     burst(model);
     model.failures.transient_per_mille = 400;
 }
 
-/// Bursts at every mark, and jobs in between.
-fn morning(model: &mut Model) {
+/// A Monday from eight on: the forecast does not know of jobs that come after it.
+fn go_on(model: &mut Model) {
     const EIGHT: i64 = 8 * 3_600;
     let eight = model.from.as_second() + EIGHT;
     model.from = jiff::Timestamp::from_second(eight).unwrap_or(model.from);
@@ -165,13 +168,15 @@ fn main() -> ExitCode {
         let pair = |of: &[i64]| format!("{:.1} / {:.1}", part(of, 50), part(of, 90));
         let drain = part(&errors.drain, 50);
         let beaten = part(&errors.said, 50) < part(&errors.by_arrival, 50);
-        let fine = !row.judged || (drain <= DRAIN && beaten);
+        let bound = errors.bound * 100 / errors.drain.len().max(1);
+        let reached = |goal| drain <= goal && bound >= BOUND && beaten;
+        let fine = row.goal.is_none_or(reached);
         missed |= !fine;
         println!(
             "{:<24} {:>15} {:>5} % {:>15} {:>15} {:>15} {:>9}{}",
             row.name,
             pair(&errors.drain),
-            errors.bound * 100 / errors.drain.len().max(1),
+            bound,
             pair(&errors.said),
             pair(&errors.by_turn),
             pair(&errors.by_arrival),

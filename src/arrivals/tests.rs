@@ -132,7 +132,7 @@ fn tenants_are_wrong_about_their_jobs_each_by_a_factor_of_its_own() {
     for tenant in [0, 1, 2] {
         let of: Vec<f64> = arrivals
             .iter()
-            .filter(|job| job.tenant == tenant && (10..600).contains(&job.estimate))
+            .filter(|job| job.tenant == tenant && (10..200).contains(&job.estimate))
             .map(|job| (numbers_of(job.cost) / (1_000.0 * f64::from(job.estimate))).ln())
             .collect();
         let count = f64::from(u32::try_from(of.len()).unwrap());

@@ -39,7 +39,7 @@ impl Default for Work {
             tail_to_seconds: 3_600.0,
             tenant_sigma: 0.4,
             run_sigma: 0.5,
-            limit_seconds: 14_400.0,
+            limit_seconds: 3_600.0,
         }
     }
 }

@@ -31,6 +31,8 @@ pub mod page;
 pub mod play;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_forecast;
 
 pub use play::play;
 
@@ -55,10 +57,6 @@ pub struct Setting {
     /// Moments at which everybody who waits is asked when they will start, in milliseconds since the
     /// epoch, in order.
     pub asks: Vec<i64>,
-    /// Whether those who wait are told when they start, every minute, as the operator does. Nobody
-    /// is admitted by it; without it the queue learns nothing about its estimates, and it is played
-    /// many times faster.
-    pub tells: bool,
 }
 
 impl Setting {
@@ -68,7 +66,7 @@ impl Setting {
         let asks = (0..model.hours.min(MAX_JUDGED))
             .map(|hour| from + i64::from(hour) * 3_600_000 + AFTER_BURST_SECONDS * 1000)
             .collect();
-        Self { model, rules, max_attempts: 3, names: Vec::new(), asks, tells: true }
+        Self { model, rules, max_attempts: 3, names: Vec::new(), asks }
     }
 
     /// Names of all tenants, by number.

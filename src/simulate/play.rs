@@ -16,7 +16,6 @@ use crate::{
     arrivals::{Arrival, Ending},
     reports::{
         admission::{RunRef, Why, explain},
-        drain,
         ledger::Books,
         limits,
         queue::{MAX_ANSWERED, WRITE_PAUSE},
@@ -25,11 +24,6 @@ use crate::{
     retry, runs,
 };
 
-/// How often those who wait are told anew when they start, in milliseconds, as the operator does.
-const EXPECT_EVERY: i64 = 60_000;
-/// Most of these in a history of any length: playing 10,000 admissions ahead takes hundredths of a
-/// second. In longer histories they are told less often.
-const MAX_EXPECTED: i64 = 1_440;
 /// Reason of a job that its queue can never start.
 const UNSATISFIABLE: &str = "Unsatisfiable";
 /// How often progress is told, in passes.
@@ -107,10 +101,6 @@ struct Play<'a> {
     due: BTreeSet<(i64, u32)>,
     /// Attempts of jobs that failed before.
     attempts: BTreeMap<u32, Vec<Attempt>>,
-    /// When jobs were told that they start, and when that is told anew.
-    expected: BTreeMap<u32, i64>,
-    tell_at: i64,
-    expect_every: i64,
     asked: usize,
     told: Vec<Told>,
     samples: Samples,
@@ -144,9 +134,6 @@ impl<'a> Play<'a> {
             patience: BinaryHeap::new(),
             due: BTreeSet::new(),
             attempts: BTreeMap::new(),
-            expected: BTreeMap::new(),
-            tell_at: from,
-            expect_every: EXPECT_EVERY.max(length / MAX_EXPECTED),
             asked: 0,
             told: Vec::new(),
             samples: Samples::new(from),
@@ -189,24 +176,26 @@ impl<'a> Play<'a> {
 
     /// What those who wait hold, and what their weights give them of what they hold together.
     fn share(&mut self) {
-        if self.books.used() < self.setting.rules.slots() {
+        let rules = &self.setting.rules;
+        if self.books.used() < rules.slots() {
             return;
         }
-        let rules = &self.setting.rules;
-        let waits: Vec<(usize, i64, i64)> = (0..self.tenants.len())
-            .filter(|number| self.waiting.len_of(&self.tenants[*number]) > 0)
-            .map(|number| {
+        let int = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let waits: Vec<Demand> = (0..self.tenants.len())
+            .filter_map(|number| {
                 let tenant = &self.tenants[number];
-                (number, i64::from(self.books.running(tenant)), rules.weight(tenant))
+                let waits = int(self.waiting.len_of(tenant));
+                let held = i64::from(self.books.running(tenant));
+                let weight = rules.weight(tenant);
+                (waits > 0).then_some(Demand { number, held, wants: held + waits, weight })
             })
             .collect();
-        let held: i64 = waits.iter().map(|(_, held, _)| held).sum();
-        let weights: i64 = waits.iter().map(|(_, _, weight)| weight).sum();
-        for (number, has, weight) in waits {
+        let of: i64 = waits.iter().map(|demand| demand.held * 1000).sum();
+        for (number, held, due) in fair(waits, of) {
             let share = &mut self.shares[number];
-            share.held += has * 1000;
-            share.due += held * 1000 * weight / weights.max(1);
-            share.of += held * 1000;
+            share.held += held * 1000;
+            share.due += due;
+            share.of += of;
         }
     }
 
@@ -224,7 +213,6 @@ impl<'a> Play<'a> {
         self.answer();
         self.admit();
         self.ask_retries(&due);
-        self.tell();
         self.count();
     }
 
@@ -253,9 +241,7 @@ impl<'a> Play<'a> {
     }
 
     fn end(&mut self, job: u32, run: &Run, end: i64) {
-        let rules = &self.setting.rules;
         let took = end - run.started;
-        self.books.settle(rules, &uid_of(job), run.attempt, took);
         if run.retry {
             let charge = i64::from(self.arrivals[job as usize].estimate) * 1000;
             self.tally.retries_took += took;
@@ -274,6 +260,8 @@ impl<'a> Play<'a> {
                 next.is_err().then_some(Fate::Failed)
             }
         };
+        let (rules, uid, again) = (&self.setting.rules, uid_of(job), over.is_none());
+        self.books.settle_known(rules, &uid, run.attempt, took, again);
         if let Some(fate) = over {
             self.tally.given_up += u64::from(fate == Fate::Failed);
             self.attempts.remove(&job);
@@ -284,7 +272,6 @@ impl<'a> Play<'a> {
     }
 
     fn finish(&mut self, job: u32, fate: Fate, at: i64) {
-        self.expected.remove(&job);
         if let Some(story) = self.stories.get_mut(job as usize) {
             (story.fate, story.over) = (fate, Some(at));
         }
@@ -392,9 +379,6 @@ impl<'a> Play<'a> {
         } else {
             self.tally.first_charged += entry.charge;
         }
-        if let Some(said) = self.expected.remove(&job) {
-            self.books.learn(at(said), at(now));
-        }
         self.stories[job as usize].started.get_or_insert(now);
         let ending = self.setting.model.ending(&self.arrivals[job as usize], attempt, now);
         self.ends.push(Reverse((now + ending.after, job)));
@@ -408,23 +392,6 @@ impl<'a> Play<'a> {
                 Some(Why::RetryBudgetExhausted) => self.tally.waited_for_budget += 1,
                 Some(Why::RetryShare) => self.tally.waited_for_share += 1,
                 _ => {}
-            }
-        }
-    }
-
-    /// Those who wait are told once in a while when they start, if it makes a difference to them.
-    fn tell(&mut self) {
-        if !self.setting.tells || self.waiting.is_empty() || self.now < self.tell_at {
-            return;
-        }
-        self.tell_at = self.now + self.expect_every;
-        let now = at(self.now);
-        let starts = drain::starts(&self.books, &self.waiting, &self.setting.rules, now);
-        for (name, start) in starts {
-            let Some(job) = number_of(&name) else { continue };
-            let told = self.expected.get(&job).copied().map(at);
-            if drain::moved(told, start.at, now) {
-                self.expected.insert(job, drain::whole(start.at).as_millisecond());
             }
         }
     }
@@ -458,6 +425,30 @@ impl<'a> Play<'a> {
             end: self.now,
         }
     }
+}
+
+/// A tenant that waits: what it holds, what it could hold, its weight.
+pub(super) struct Demand {
+    pub(super) number: usize,
+    pub(super) held: i64,
+    pub(super) wants: i64,
+    pub(super) weight: i64,
+}
+
+/// Shares these thousandths of slots by weight; nobody is given more than it could hold. The number,
+/// what it holds, and what it is due, in thousandths.
+pub(super) fn fair(mut all: Vec<Demand>, mut left: i64) -> Vec<(usize, i64, i64)> {
+    // Who could hold least for its weight is satisfied first.
+    all.sort_by_key(|demand| (demand.wants * 1000 / demand.weight, demand.number));
+    let mut weights: i64 = all.iter().map(|demand| demand.weight).sum();
+    let mut shares = Vec::new();
+    for Demand { number, held, wants, weight } in all {
+        let due = (left * weight / weights.max(1)).min(wants * 1000);
+        left -= due;
+        weights -= weight;
+        shares.push((number, held, due));
+    }
+    shares
 }
 
 /// An attempt that failed for that reason, as it is recorded.

@@ -44,7 +44,7 @@ fn within_bounds(mut queue: ReportQueue) -> ReportQueue {
             *number = (*number).clamp(0, MOST);
         }
         ledger.largest_charge = ledger.largest_charge.clamp(0, MAX_CHARGE);
-        ledger.retries_per_million = ledger.retries_per_million.clamp(0, 4_000_000);
+        ledger.retries_per_million = ledger.retries_per_million.clamp(0, 1_000_000);
         ledger.tags.iter_mut().for_each(|tag| tag.finish = tag.finish.clamp(0, MOST));
         ledger
             .entries

@@ -12,9 +12,10 @@ use crate::api::LedgerEntry;
 mod replay;
 #[cfg(test)]
 mod tests;
-pub mod wait_factor;
+mod work;
 
 pub use replay::{MAX_REPLAYED, Start, order, starts};
+use work::{Charges, Failing, Load, Retries, to_i64};
 
 /// Backoffs of a job with three attempts, in milliseconds: 30 s and 60 s.
 const BACKOFFS: i64 = 90_000;
@@ -38,38 +39,29 @@ pub struct Drain {
     pub slot_seconds: i64,
     /// When they are likely to be done. None while nothing starts.
     pub about: Option<Timestamp>,
-    /// When they are done at the latest if estimates hold and each needs at most three attempts.
-    /// None while nothing starts.
+    /// When they are done at the latest if estimates hold, each needs at most three attempts, and
+    /// attempts fail about as often as of late. None while nothing starts.
     pub at_most: Option<Timestamp>,
 }
 
 /// How long the queue takes to be empty if nothing more comes.
 ///
-/// About: all work spread over the slots, and half of the longest run, for the end, when not all
-/// slots have something to do. At most: Graham's bound for list scheduling (1966), with the slots
-/// that retries may hold taken off first attempts, and a chain of three attempts and its backoffs
-/// at the end.
+/// About: what all slots do together, what retries do on theirs, what goes alone ([`work`]), and
+/// half of the longest run, for the end, when not all slots have something to do. At most: Graham's
+/// bound for list scheduling (1966), with the slots that retries may hold taken off first attempts,
+/// retries as many as they may become, and a chain of three attempts and its backoffs at the end.
 pub fn drain(books: &Books, waiting: &Waiting, rules: &Rules, now: Timestamp) -> Drain {
-    let mut work = [waiting.charge(Class::First), waiting.charge(Class::Retry)];
-    let mut longest = waiting.largest_charge();
-    for entry in books.entries() {
-        let remaining = remaining(entry, now);
-        work[usize::from(entry.retry)] += remaining;
-        longest = longest.max(remaining);
-    }
+    let of = charges(books, waiting, now);
     let jobs = waiting.len() + books.used();
-    let more = if rules.retries { share_of(work[0], books.budget.per_million()) } else { 0 };
-    let [first, retries] = [work[0], work[1] + more];
-    let slots = to_i64(rules.slots());
-    let firsts_get = (slots - to_i64(rules.most_retries(true))).max(1);
-    let idle = to_i64(rules.most_retries(false));
-    let about = (first + retries) / slots + longest / 2;
-    let at_most = if rules.retries {
-        let backoffs = waiting.last_due().map_or(0, |at| (at.duration_since(now)).as_millis());
-        let backoffs = i64::try_from(backoffs).unwrap_or(i64::MAX / 2).max(0) + BACKOFFS;
-        first / firsts_get + retries / idle + ATTEMPTS * longest + backoffs
+    let due = waiting.last_due().map_or(0, |at| at.duration_since(now).as_millis());
+    let due = i64::try_from(due).unwrap_or(i64::MAX / 8).max(0);
+    let (load, about, at_most) = if rules.retries {
+        let load = Failing::likely(books).load(&of);
+        (load, about(load, &of, books, rules).max(due), due + at_most(&of, books, rules))
     } else {
-        first / slots + longest
+        let load = Failing::never().load(&of);
+        let shared = (load.first + load.running + load.retries) / to_i64(rules.slots());
+        (load, (shared + of.longest / 2).max(of.longest), shared + of.longest)
     };
     let at = |ms: i64| {
         let ms = if jobs == 0 { 0 } else { ms };
@@ -77,10 +69,53 @@ pub fn drain(books: &Books, waiting: &Waiting, rules: &Rules, now: Timestamp) ->
     };
     Drain {
         jobs,
-        slot_seconds: (first + retries) / 1000,
+        slot_seconds: (load.first + load.running + load.retries) / 1000,
         about: at(about),
         at_most: at(at_most.max(about)),
     }
+}
+
+/// In how many milliseconds it is likely to be done.
+fn about(load: Load, of: &Charges, books: &Books, rules: &Rules) -> i64 {
+    let retries = Retries::of(load, of, books, rules);
+    let together = (load.first + load.running + retries.beside) / to_i64(rules.slots());
+    let after = retries.after / to_i64(rules.most_retries(false));
+    (together + after + retries.alone + of.longest / 2).max(of.longest)
+}
+
+/// In how many milliseconds it is done at the latest, from when the last retry may start that waits
+/// for its time.
+fn at_most(of: &Charges, books: &Books, rules: &Rules) -> i64 {
+    let failing = Failing::often(books);
+    let mut load = failing.load(of);
+    load.retries += failing.chance(of);
+    let retries = Retries::of(load, of, books, rules);
+    let firsts = (to_i64(rules.slots()) - to_i64(rules.most_retries(true))).max(1);
+    let paid = load.running + retries.beside + retries.after;
+    // The budget is not used up to its end: a large retry waits for what smaller ones would take.
+    let unused = if retries.alone > 0 { of.longest } else { 0 };
+    load.first / firsts
+        + paid / to_i64(rules.most_retries(false))
+        + retries.alone
+        + unused
+        + ATTEMPTS * of.longest
+        + BACKOFFS
+}
+
+/// Charges of what waits and runs.
+fn charges(books: &Books, waiting: &Waiting, now: Timestamp) -> Charges {
+    let mut of = Charges {
+        wait: Class::ALL.map(|class| waiting.charge(class)),
+        longest: waiting.largest_charge(),
+        ..Charges::default()
+    };
+    for entry in books.entries() {
+        let (class, left) = (usize::from(entry.retry), remaining(entry, now));
+        of.run[class] += entry.charge;
+        of.left[class] += left;
+        of.longest = of.longest.max(left);
+    }
+    of
 }
 
 /// What a run that holds a slot still needs. One that should be over is taken to need as long again
@@ -89,15 +124,6 @@ fn remaining(entry: &LedgerEntry, now: Timestamp) -> i64 {
     let since = now.duration_since(entry.admitted_time.0).as_millis();
     let left = entry.charge.saturating_sub(i64::try_from(since).unwrap_or(i64::MAX).max(0));
     left.saturating_abs().clamp(entry.charge / LEAST_PART, crate::api::MAX_CHARGE)
-}
-
-/// So many millionths of the work, without overflow.
-fn share_of(work: i64, per_million: i64) -> i64 {
-    i64::try_from(i128::from(work) * i128::from(per_million) / 1_000_000).unwrap_or(i64::MAX / 4)
-}
-
-fn to_i64(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn after(now: Timestamp, ms: i64) -> Timestamp {

@@ -8,7 +8,7 @@ use std::{
 
 use jiff::Timestamp;
 
-use super::{after, remaining, wait_factor};
+use super::{after, remaining};
 use crate::reports::{admission::Pass, ledger::Books, name::Name, rules::Rules, waiting::Waiting};
 
 /// Most jobs that are played ahead: a few hundredths of a second of work. Whoever is behind them is
@@ -20,7 +20,7 @@ pub const MAX_REPLAYED: usize = 10_000;
 pub struct Start {
     /// Its place in the order of admission, from 1, as people are told: see [`super::coarse`].
     pub position: usize,
-    /// When, with what the queue has learnt about its estimates.
+    /// When, if runs take as long as estimated.
     pub at: Timestamp,
 }
 
@@ -47,7 +47,6 @@ pub fn order(
         .entries()
         .map(|entry| Reverse((remaining(entry, now), entry.tenant.as_str().into(), entry.retry)))
         .collect();
-    let factor = books.wait_factor();
     let mut books = books.clone();
     let mut pass = Pass::new(&mut books, waiting, rules);
     let mut found = Vec::new();
@@ -55,7 +54,7 @@ pub fn order(
     while found.len() < MAX_REPLAYED {
         if let Some(turn) = pass.next() {
             let Some(job) = pass.turns.job(&turn.next) else { break };
-            let start = after(now, wait_factor::apply(factor, at));
+            let start = after(now, at);
             let tenant = waiting.tenant(job.tenant).clone();
             running.push(Reverse((at.saturating_add(job.charge.max(1)), tenant, job.retry)));
             found.push((Arc::clone(&job.name), start));

@@ -1,7 +1,10 @@
 use super::*;
 use crate::{
     api::Ledger,
-    reports::tests::history::{Mood, World, at, job, run_ref},
+    reports::{
+        tests::history::{Mood, World, at, job, run_ref},
+        waiting::WaitingJob,
+    },
     sim::rng::Rng,
 };
 
@@ -28,13 +31,13 @@ fn the_drain_is_the_work_over_the_slots_and_half_of_the_longest() {
     let all = drain(&books, &waiting, &rules, now);
     assert_eq!((all.jobs, all.slot_seconds), (100, 6_000));
     assert_eq!((seconds(now, all.about), seconds(now, all.at_most)), (630, 660));
-    // Retries take some slots away and add work.
+    // Half of the attempts fail, half-way: 100 first attempts take 4,500 s, 75 retries 3,375 s. 500 s
+    // of these go on one slot beside first attempts, the others on five.
     let often = Ledger { retries_per_million: 500_000, ..Ledger::new() };
     let with_retries = Rules { retries: true, ..rules.clone() };
     let more = drain(&Books::open(&often), &waiting, &with_retries, now);
-    assert_eq!((more.jobs, more.slot_seconds), (100, 9_000));
-    assert_eq!(seconds(now, more.about), 930);
-    assert_eq!(seconds(now, more.at_most), 6_000 / 9 + 3_000 / 5 + 180 + 90);
+    assert_eq!((more.jobs, more.slot_seconds), (100, 7_875));
+    assert_eq!(seconds(now, more.about), 5_000 / 10 + 2_875 / 5 + 30);
     // Nothing starts, so nobody knows.
     let held = Rules { starts: Starts::Held, ..rules.clone() };
     let held = drain(&books, &waiting, &held, now);
@@ -57,12 +60,13 @@ fn what_runs_counts_with_what_it_still_needs() {
     }
 }
 
-/// Plays a burst to its end, with a retry budget that is never short: when each job started, and when
-/// all were done.
-fn play(world: &mut World) -> (std::collections::BTreeMap<String, i64>, i64) {
+/// Plays a burst to its end: when each job started, and when all were done.
+fn play(world: &mut World, short: bool) -> (std::collections::BTreeMap<String, i64>, i64) {
     let (mut started, mut end) = (std::collections::BTreeMap::new(), world.now);
     while !world.durable.is_empty() || world.books.used() > 0 {
-        world.books = Books::open(&Ledger { retry_spent: 0, ..world.books.close() });
+        if !short {
+            world.books = Books::open(&Ledger { retry_spent: 0, ..world.books.close() });
+        }
         for entry in world.admit() {
             started.entry(entry.job).or_insert(world.now);
         }
@@ -84,7 +88,7 @@ fn starts_are_those_that_happen_if_estimates_are_right() {
         }
         let said = starts(&world.books, &world.waiting, &world.rules, at(world.now));
         assert_eq!(said.len(), world.durable.len());
-        let (started, _) = play(&mut world);
+        let (started, _) = play(&mut world, false);
         for (job, was) in started {
             assert_eq!(said[job.as_str()].at, at(was), "seed {seed}: {job}");
         }
@@ -92,11 +96,50 @@ fn starts_are_those_that_happen_if_estimates_are_right() {
 }
 
 #[test]
-fn the_upper_bound_holds_and_the_estimate_is_below_it() {
-    let mut ratios = Vec::new();
-    for seed in 0..60 {
+fn what_the_budget_does_not_pay_is_foreseen_to_go_alone() {
+    let now = at(1_700_000_000_000);
+    let rules = Rules { slots: 10, ..Rules::default() };
+    // 300 retries of a minute, of attempts of which none fails any more.
+    let mut waiting = Waiting::new();
+    for number in 0..300 {
+        let (name, tenant) = (format!("j{number:05}"), format!("t{}", number % 7));
+        let first = job(&name, &tenant, number, 60 * SECOND);
+        waiting.upsert(&WaitingJob { attempt: 2, retry: true, ..first });
+    }
+    // Slot-seconds that are left for retries, and those of them that are paid.
+    for (left, paid) in [(3_600, 3_600), (600, 600), (0, 0), (-600, 0)] {
+        let ledger = Ledger { retry_spent: (3_600 - left) * SECOND, ..Ledger::new() };
+        let said = drain(&Books::open(&ledger), &waiting, &rules, now);
+        assert_eq!(seconds(now, said.about), paid / 5 + (18_000 - paid) + 30, "{left} left");
+        assert!(said.about < said.at_most);
+    }
+    let off = Rules { retries: false, ..rules };
+    let said = drain(&Books::open(&Ledger::new()), &waiting, &off, now);
+    assert_eq!(seconds(now, said.about), 1_800 + 30, "nothing holds back what does not start");
+}
+
+#[test]
+fn nothing_is_done_before_its_longest_run_and_its_last_retry() {
+    let now = at(1_700_000_000_000);
+    let rules = Rules { slots: 64, ..Rules::default() };
+    let mut waiting = filled(1, 600 * SECOND);
+    let said = drain(&Books::open(&Ledger::new()), &waiting, &rules, now);
+    assert_eq!(seconds(now, said.about), 600);
+    let later = Some(after(now, 3_000 * SECOND));
+    let first = job("later", "t0", 0, SECOND);
+    waiting.upsert(&WaitingJob { attempt: 2, retry: true, not_before: later, ..first });
+    let said = drain(&Books::open(&Ledger::new()), &waiting, &rules, now);
+    assert_eq!(seconds(now, said.about), 3_000);
+    assert!(said.at_most > later);
+}
+
+#[test]
+fn the_upper_bound_holds_although_attempts_fail_and_the_estimate_is_below_it() {
+    let (mut ratios, mut held, mut beyond) = (Vec::new(), 0, 0);
+    for seed in 0..240 {
         let mut rng = Rng::new(seed).fork(1);
-        let mood = Mood { failing: *rng.pick(&[0, 8, 40]).unwrap(), busy: true, ..Mood::default() };
+        let failing = *rng.pick(&[0, 8, 20, 40, 50]).unwrap();
+        let mood = Mood { failing, busy: true, ..Mood::default() };
         let mut world = World::new(seed, mood);
         for _ in 0..6 {
             world.arrivals(30);
@@ -104,24 +147,28 @@ fn the_upper_bound_holds_and_the_estimate_is_below_it() {
         if world.durable.is_empty() {
             continue;
         }
-        let (failing, now) = (mood.failing, world.now);
         // A queue that has seen such failures expects them.
-        let p = i64::try_from(failing).unwrap();
-        let ledger =
-            Ledger { retries_per_million: p * 10_000 + p * p * 100, ..world.books.close() };
+        let per_million = i64::try_from(failing).unwrap() * 10_000;
+        let ledger = Ledger { retries_per_million: per_million, ..world.books.close() };
         world.books = Books::open(&ledger);
+        let now = world.now;
         let said = drain(&world.books, &world.waiting, &world.rules, at(now));
         assert!(said.about <= said.at_most);
-        let (_, end) = play(&mut world);
-        if failing == 0 {
-            assert!(at(end) <= said.at_most.unwrap(), "seed {seed}");
-        }
+        let (_, end) = play(&mut world, true);
+        let holds = at(end) <= said.at_most.unwrap();
+        assert!(holds || failing > 0, "seed {seed}: without failures it always holds");
+        held += usize::from(holds);
+        beyond += usize::from(world.books.retry_budget_left(&world.rules) < 0);
         let about = said.about.unwrap().as_millisecond() - now;
         ratios.push((end - now) * 100 / about);
     }
     ratios.sort_unstable();
-    let (low, high) = (ratios[ratios.len() / 20], ratios[ratios.len() * 19 / 20]);
-    assert!(low >= 50 && high <= 250, "from {low} to {high} percent of what was said");
+    let count = ratios.len();
+    let (low, high) = (ratios[count / 20], ratios[count * 19 / 20]);
+    assert!(beyond > 20, "in {beyond} the budget was short");
+    assert!(held * 100 >= count * 95, "the bound held in {held} of {count}");
+    // Every attempt here fails at its end, twice as late as is thought likely.
+    assert!(low >= 80 && high <= 250, "from {low} to {high} percent of what was said");
 }
 
 #[test]
@@ -175,33 +222,12 @@ fn a_position_is_exact_up_to_ten_and_then_round() {
 }
 
 #[test]
-fn a_queue_learns_by_how_much_its_estimates_are_wrong() {
-    // Waits are twice as long as was said, give or take a third.
-    let (mut rng, mut books) = (Rng::new(1), Books::open(&Ledger::new()));
-    for _ in 0..2_000 {
-        let wait = i64::try_from(rng.of(400..=4_000)).unwrap() * SECOND;
-        let said = at(wait_factor::apply(books.wait_factor(), wait));
-        let was = at(wait * i64::try_from(rng.of(133..=267)).unwrap() / 100);
-        books.learn(said, was);
-    }
-    assert!((1_800..2_200).contains(&books.wait_factor()), "{}", books.wait_factor());
-    let before = books.wait_factor();
-    books.learn(at(100_000), at(129_000));
-    books.learn(at(100_000), at(71_000));
-    assert_eq!(books.wait_factor(), before, "that is on time");
-    for _ in 0..1_000 {
-        books.learn(at(1_000_000), at(0));
-    }
-    assert_eq!(books.wait_factor(), 250);
-}
-
-#[test]
-fn estimates_are_multiplied_by_what_was_learnt() {
+fn starts_are_told_as_estimated_whatever_an_old_ledger_says_of_earlier_ones() {
     let rules = Rules::default();
     let ledger = Ledger { wait_factor: 1_500, ..Ledger::new() };
     let said = starts(&Books::open(&ledger), &filled(3, 60 * SECOND), &rules, at(0));
     let seconds: Vec<i64> = said.values().map(|start| start.at.as_second()).collect();
-    assert_eq!(seconds, [0, 90, 180]);
+    assert_eq!(seconds, [0, 60, 120]);
     let held = Rules { starts: Starts::Held, ..rules };
     assert!(starts(&Books::open(&ledger), &filled(3, 1), &held, at(0)).is_empty());
 }

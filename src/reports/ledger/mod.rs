@@ -11,7 +11,6 @@ use std::{
 
 use super::{
     budget::Budget,
-    drain::wait_factor,
     fairness::{Accounts, units},
     name::Name,
     rules::Rules,
@@ -35,7 +34,6 @@ pub struct Books {
     pub(crate) names: BTreeMap<Name, u32>,
     retries: usize,
     http_bytes: usize,
-    wait_factor: i32,
 }
 
 impl Books {
@@ -48,7 +46,6 @@ impl Books {
             names: BTreeMap::new(),
             retries: 0,
             http_bytes: 0,
-            wait_factor: wait_factor::bounded(ledger.wait_factor),
         };
         for entry in &ledger.entries {
             if books.enter(entry.clone()).is_some() {
@@ -68,8 +65,7 @@ impl Books {
             virtual_time: accounts.virtual_time(),
             tags: accounts.tags(),
             entries: entries.into_iter().map(|entry| LedgerEntry::clone(entry)).collect(),
-            wait_factor: self.wait_factor,
-            ..Ledger::default()
+            ..Ledger::new()
         };
         self.budget.close(&mut ledger);
         ledger
@@ -95,6 +91,23 @@ impl Books {
         let (charged, actual) = (units(entry.charge, weight), units(actual, weight));
         self.accounts.settle(&entry.tenant.as_str().into(), charged, actual);
         true
+    }
+
+    /// [`Books::settle`] for an attempt of which it is known whether it is tried `again`. The forecast
+    /// of the drain learns from it.
+    pub fn settle_known(
+        &mut self,
+        rules: &Rules,
+        uid: &str,
+        attempt: i32,
+        actual: i64,
+        again: bool,
+    ) -> bool {
+        let first = self.entries.get(&(uid.into(), attempt)).is_some_and(|entry| !entry.retry);
+        if first {
+            self.budget.first_ended(again);
+        }
+        self.settle(rules, uid, attempt, actual)
     }
 
     /// How many slots are held.
@@ -132,16 +145,6 @@ impl Books {
     /// Slot-milliseconds that are left for retries.
     pub fn retry_budget_left(&self, rules: &Rules) -> i64 {
         self.budget.left(rules)
-    }
-
-    /// By what estimated waits are multiplied, in thousandths.
-    pub fn wait_factor(&self) -> i32 {
-        self.wait_factor
-    }
-
-    /// A job started earlier or later than was said: later estimates learn from it.
-    pub fn learn(&mut self, said: wait_factor::Start, was: wait_factor::Start) {
-        self.wait_factor = wait_factor::learn(self.wait_factor, said, was);
     }
 
     pub(crate) fn http_bytes(&self) -> usize {

@@ -202,7 +202,10 @@ fn settled(snapshot: &Snapshot, rules: &Rules) -> Option<Settled> {
     for (entry, standing) in ledger.entries.iter().zip(&snapshot.standings) {
         match standing {
             Standing::Open => {}
-            Standing::Over { took } => {
+            Standing::Over { took, again: Some(again) } => {
+                books.settle_known(rules, &entry.uid, entry.attempt, *took, *again);
+            }
+            Standing::Over { took, again: None } => {
                 books.settle(rules, &entry.uid, entry.attempt, *took);
             }
             Standing::Gone if snapshot.over.contains(&entry.uid) => {

@@ -7,8 +7,9 @@
 use jiff::SignedDuration;
 
 use crate::{
-    api::{Attempt, LedgerEntry, ReportJob},
+    api::{Attempt, LedgerEntry, ReportJob, ReportState},
     reports::job::attempt_is_over,
+    runs::RETRY_REQUESTED,
 };
 
 /// How the job of an entry stands.
@@ -20,6 +21,8 @@ pub enum Standing {
     Over {
         /// What it took.
         took: i64,
+        /// Whether the job is tried again by itself. None if nothing ran.
+        again: Option<bool>,
     },
     /// The job with the entry's uid is not known: it was deleted.
     Gone,
@@ -37,7 +40,9 @@ pub fn standing(entry: &LedgerEntry, job: Option<&ReportJob>) -> Standing {
     }
     let attempt = status.attempts.iter().find(|attempt| attempt.number == entry.attempt);
     // Without it, it ended before anything of this attempt was committed: nothing ran.
-    Standing::Over { took: attempt.map_or(0, took) }
+    let waits = status.state == Some(ReportState::Queued);
+    let again = |attempt: &Attempt| waits && attempt.reason.as_deref() != Some(RETRY_REQUESTED);
+    Standing::Over { took: attempt.map_or(0, took), again: attempt.map(again) }
 }
 
 /// Slot-milliseconds from the start of an attempt, or from its commit if it never started, to its end.
@@ -93,19 +98,25 @@ mod tests {
                 serde_json::from_value(json!("2026-11-29T02:00:00Z")).unwrap();
             job
         };
-        let over = Standing::Over { took: 30_000 };
+        let asked_for = {
+            let mut attempt = attempt(1, Some("Failed"));
+            attempt["reason"] = json!(RETRY_REQUESTED);
+            json!({"state": "Queued", "attempts": [attempt]})
+        };
+        let over = |again| Standing::Over { took: 30_000, again: Some(again) };
         for (description, number, known, expected) in [
             ("not seen yet by the job", 1, Some(job("u0", &Value::Null)), Standing::Open),
             ("running", 1, Some(job("u0", &running)), Standing::Open),
             ("nobody knows", 1, Some(job("u0", &unresolved)), Standing::Open),
-            ("waits for another attempt", 1, Some(job("u0", &failed)), over),
+            ("waits for another attempt", 1, Some(job("u0", &failed)), over(true)),
+            ("a person ordered another", 1, Some(job("u0", &asked_for)), over(false)),
             ("the next attempt, not committed", 2, Some(job("u0", &failed)), Standing::Open),
-            ("done", 1, Some(job("u0", &done)), over),
+            ("done", 1, Some(job("u0", &done)), over(false)),
             (
                 "cancelled before it began",
                 1,
                 Some(job("u0", &cancelled)),
-                Standing::Over { took: 0 },
+                Standing::Over { took: 0, again: None },
             ),
             ("deleted", 1, None, Standing::Gone),
             ("being deleted", 1, Some(deleted), Standing::Gone),

@@ -137,7 +137,10 @@ fn what_is_over_is_settled_before_anybody_is_answered_and_admitted() {
     let plan = pass(&snapshot(queue.clone(), vec![Standing::Open]), &mut full);
     assert_eq!((admitted(&plan), rejection(&full, "r0")), (vec![], Some("QueueFull")));
     let mut free = book(&[new("r0", 1)]);
-    let plan = pass(&snapshot(queue, vec![Standing::Over { took: 30_000 }]), &mut free);
+    let plan = pass(
+        &snapshot(queue, vec![Standing::Over { took: 30_000, again: Some(false) }]),
+        &mut free,
+    );
     assert_eq!((admitted(&plan), ledger(&plan)), (vec!["r0"], vec!["r0"]));
 }
 
@@ -213,6 +216,24 @@ fn the_slot_of_a_deleted_job_is_kept_until_its_run_is_proven_over_or_written_off
     let plan = pass(&snapshot, &mut book);
     assert_eq!(admitted(&plan), ["r0"]);
     assert!(plan.notes.iter().any(|note| note.warning && note.reason == "SlotAbandoned"));
+}
+
+#[test]
+fn how_often_first_attempts_are_tried_again_is_counted_when_they_end() {
+    for (again, retry, counted) in [
+        (Some(true), false, 7_812),
+        (Some(false), false, 0),
+        (None, false, 0),
+        (Some(true), true, 0),
+    ] {
+        let mut old = entry("old");
+        old["retry"] = json!(retry);
+        let queue = queue(&json!({"slots": 1}), &sealed(&json!([old])));
+        let over = Standing::Over { took: 30_000, again };
+        let plan = pass(&snapshot(queue, vec![over]), &mut book(&[]));
+        let ledger = plan.status.unwrap().ledger.unwrap();
+        assert_eq!((ledger.entries.len(), ledger.retries_per_million), (0, counted), "{again:?}");
+    }
 }
 
 fn queue_with(queue: &ReportQueue, abandon: &Value) -> ReportQueue {

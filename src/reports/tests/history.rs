@@ -246,10 +246,12 @@ impl World {
         let before = self.books.clone();
         assert!(!self.books.settle(&self.rules, &uid, attempt, actual / 2), "settled twice");
         assert_eq!(self.books, before);
-        if let Some(mut job) = self.admitted.remove(&uid)
-            && attempt < 3
-            && self.rng.chance(self.mood.failing)
-        {
+        let again = self.admitted.remove(&uid).filter(|_| attempt < 3);
+        let again = again.filter(|_| self.rng.chance(self.mood.failing));
+        if !entry.retry {
+            self.books.budget.first_ended(again.is_some());
+        }
+        if let Some(mut job) = again {
             job.attempt += 1;
             job.retry = true;
             let backoff = i64::try_from(self.rng.of(15_000..=60_000)).unwrap();
