@@ -84,7 +84,11 @@ impl Piece {
                 for_long(since, then)
             );
         }
-        if let (Some(end), Some(outcome)) = (at(attempt.completion_time), attempt.outcome) {
+        // With its last attempt it is over itself, once that is recorded.
+        let was_last = self.over.is_some() && self.attempts.last() == Some(attempt);
+        if let (Some(end), Some(outcome)) = (at(attempt.completion_time), attempt.outcome)
+            && !was_last
+        {
             return format!(
                 "between two attempts: attempt {n} ended {outcome:?} at {}",
                 second(end)
@@ -148,7 +152,7 @@ impl Within {
 /// The work of a schedule that may be in the way of one of its instants.
 pub(super) struct Others<'a> {
     snapshot: &'a Snapshot,
-    /// Short name of what the schedule makes.
+    /// The kind of what the schedule makes.
     work: TargetKind,
     schedule: &'a str,
     claimed: &'a [Claim],
@@ -193,8 +197,15 @@ impl<'a> Others<'a> {
 
     /// Names what was in the way of an instant that was not run.
     pub(super) fn explain_skip(&self, answer: &mut Answer, instant: IntendedTime, within: Within) {
-        if self.policy == ConcurrencyPolicy::Allow {
-            answer.because(format!("concurrencyPolicy is Allow now. Either it was another one then, or {MAX_CLAIMS} of the schedule were not over at once: it keeps track of no more."));
+        let too_many = format!(
+            "{MAX_CLAIMS} of the schedule were not over at once: it keeps track of no more."
+        );
+        match (self.work, self.policy) {
+            (TargetKind::ReportJob, _) => answer.because(too_many),
+            (_, ConcurrencyPolicy::Allow) => answer.because(format!(
+                "concurrencyPolicy is Allow now. Either it was another one then, or {too_many}"
+            )),
+            _ => {}
         }
         let own = occurrence_name(self.schedule, instant);
         let mut open: Vec<Piece> = self
@@ -403,6 +414,12 @@ mod tests {
         assert!(!over.was_open(after, after), "it was over by then");
         assert!(over.was_open(then, after), "for a part of the time");
         assert_eq!(over.stands_now(), "It ended at 2026-11-29T02:40:00Z: Running.");
+        let mut ended = run.clone();
+        ended["completionTime"] = json!("2026-11-29T02:39:58Z");
+        ended["outcome"] = json!("Succeeded");
+        let ended = piece(&ended, &json!([condition("Finished", "2026-11-29T02:40:00Z")]));
+        let at_its_end = ended.standing("2026-11-29T02:40:00Z".parse().unwrap());
+        assert_eq!(at_its_end, "running since 2026-11-29T02:03:00Z (37m)");
         let open = piece(&run, &json!([]));
         assert!(open.was_open(after, after) && open.stands_now() == "It is Running now.");
         let never = Piece::of(&json!({"status": {"state": "Superseded"}}));

@@ -40,8 +40,9 @@ async fn a_pass_asks_about_what_is_gone_for_a_bounded_time_and_the_next_goes_on(
         let queue = scene.pass_queue().await;
         passes += 1;
         let took = begun.elapsed();
-        // The question under way is waited for, and then the decision is written.
-        assert!(took < PROBE_TIME + 4 * LATENCY, "pass {passes} took {took:?}");
+        // The question under way is waited for, which takes up to four calls, and then the decision is
+        // written. All questions in one pass would take minutes.
+        assert!(took < PROBE_TIME + 6 * LATENCY, "pass {passes} took {took:?}");
         assert!(asked(&scene).len() > before, "pass {passes} asked about nothing");
         left = queue["ledger"]["entries"].as_array().map_or(0, Vec::len);
         scene.later(5);
