@@ -202,7 +202,7 @@ fn every_alert_names_a_runbook_that_exists_and_stands_in_the_readme() {
         let runbook = rule.split_once("runbook_url: {{ $runbooks }}/").map(|(_, rest)| rest);
         let runbook = runbook.and_then(|rest| rest.lines().next()).unwrap_or_default();
         assert!(
-            runbook.ends_with(".md") && root().join(RUNBOOKS).join(runbook).is_file(),
+            !runbook.is_empty() && root().join(RUNBOOKS).join(runbook).is_file(),
             "{alert} names the runbook {runbook:?}, which does not exist"
         );
         let row = readme.lines().find(|line| line.starts_with(&format!("| `{alert}` |")));
