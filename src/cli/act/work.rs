@@ -139,14 +139,14 @@ impl Common<'_> {
     fn work(self) -> Work {
         let ObjectKey { namespace, name } = ObjectKey::of(self.meta);
         let target = Target { kind: self.kind, name };
-        let ((stage, state), (reason, message)) = (self.stands, self.why);
+        let ((stage, word), (reason, message)) = (self.stands, self.why);
         Work {
             uid: self.meta.uid.clone().unwrap_or_default(),
             stage,
             recorded: Recorded {
                 object: target.to_string(),
                 namespace,
-                state,
+                state: word,
                 reason,
                 message,
                 attempt: self.attempts.last().map(|attempt| attempt.number),
@@ -170,7 +170,7 @@ impl Piece for MaintenanceOccurrence {
     fn work(&self) -> Work {
         let status = self.status.clone().unwrap_or_default();
         let state = status.state.unwrap_or(OccurrenceState::Pending);
-        let stage = match state {
+        let how_far = match state {
             OccurrenceState::Pending => Stage::Waits,
             OccurrenceState::Starting => Stage::Starts,
             OccurrenceState::Running => Stage::Runs,
@@ -185,7 +185,7 @@ impl Piece for MaintenanceOccurrence {
         let common = Common {
             kind: TargetKind::MaintenanceOccurrence,
             meta: &self.metadata,
-            stands: (stage, format!("{state:?}")),
+            stands: (how_far, format!("{state:?}")),
             why: (status.reason, status.message),
             attempts: status.attempts,
             run: status.run.as_ref().or(self.spec.run.as_ref()),
@@ -202,7 +202,7 @@ impl Piece for ReportJob {
     fn work(&self) -> Work {
         let status = self.status.clone().unwrap_or_default();
         let state = status.state.unwrap_or(ReportState::Queued);
-        let stage = match state {
+        let how_far = match state {
             ReportState::Queued => Stage::Waits,
             ReportState::Admitted => Stage::Starts,
             ReportState::Running => Stage::Runs,
@@ -214,7 +214,7 @@ impl Piece for ReportJob {
         let common = Common {
             kind: TargetKind::ReportJob,
             meta: &self.metadata,
-            stands: (stage, format!("{state:?}")),
+            stands: (how_far, format!("{state:?}")),
             why: (status.reason, status.message),
             attempts: status.attempts,
             run: status.run.as_ref().or(self.spec.run.as_deref()),

@@ -307,21 +307,22 @@ impl<'a> Others<'a> {
         let claims = self.claims(instant);
         let before: Vec<&(&Claim, Option<Piece>)> =
             claims.iter().filter(|(claim, _)| claim.start || claim.time < instant).collect();
-        let named = |claim: &Claim| self.target(&occurrence_name(self.schedule, claim.time)).object;
-        let names: Vec<String> = before.iter().map(|(claim, _)| named(claim)).collect();
+        let called =
+            |claim: &Claim| self.target(&occurrence_name(self.schedule, claim.time)).object;
+        let names: Vec<String> = before.iter().map(|(claim, _)| called(claim)).collect();
         if !names.is_empty() {
             answer.because(format!("Before it: {}.", list(&names)));
         }
         let started = before.iter().filter(|(claim, _)| claim.start);
         for (claim, piece) in started.clone().take(MOST_TOLD) {
             let Some(piece) = piece else { continue };
-            answer.because(format!("{} is {}.", named(claim), piece.standing(self.snapshot.now)));
+            answer.because(format!("{} is {}.", called(claim), piece.standing(self.snapshot.now)));
         }
         let looked = self.snapshot.others_read;
         let gone: Vec<String> = started
             .clone()
             .filter(|(_, piece)| looked && piece.is_none())
-            .map(|(claim, _)| named(claim))
+            .map(|(claim, _)| called(claim))
             .collect();
         self.explain_gone(answer, &gone);
         answer
