@@ -104,6 +104,15 @@ impl Drop for Services {
     }
 }
 
+/// A question under way, until it is answered or whoever asked is killed.
+struct Question<'a>(&'a AtomicUsize);
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Transport for Services {
     fn send<'a>(
         &'a self,
@@ -125,9 +134,9 @@ impl Transport for Services {
             self.asked.fetch_add(1, Ordering::Relaxed);
             let now = self.now[number].fetch_add(1, Ordering::Relaxed) + 1;
             self.most[number].fetch_max(now, Ordering::Relaxed);
+            let _question = Question(&self.now[number]);
             sleep(SERVICE_LATENCY).await;
             let reaction = self.service.react(&request);
-            self.now[number].fetch_sub(1, Ordering::Relaxed);
             let Reaction::Answer { code, body, .. } = reaction else {
                 return Err(SendError::NotReached("no fault is armed".to_owned()));
             };
