@@ -48,7 +48,7 @@ impl<S: Kind> Draft<'_, S> {
     /// instant in mind: the plan has passed it, and work that is deleted while it waits would leave no
     /// word of it. Without room for a claim it asks again.
     fn claim_for_later(&mut self, instant: IntendedTime) {
-        if self.status.claimed.len() < MAX_CLAIMS {
+        if self.has_room() {
             self.claim(instant, false, false);
         }
     }
@@ -87,6 +87,11 @@ impl<S: Kind> Draft<'_, S> {
         for instant in dropped {
             self.skip(*instant, SkipReason::Concurrent);
         }
+    }
+
+    /// Whether one more claim can be kept.
+    fn has_room(&self) -> bool {
+        self.status.claimed.len() < MAX_CLAIMS
     }
 
     pub(super) fn is_hand_made(&self, instant: IntendedTime) -> bool {
@@ -132,7 +137,7 @@ impl<S: Kind> Draft<'_, S> {
                 claim.start = true;
             }
             for instant in asked {
-                if self.status.claimed.len() < MAX_CLAIMS {
+                if self.has_room() {
                     self.claim(instant, true, false);
                 }
             }
@@ -140,7 +145,8 @@ impl<S: Kind> Draft<'_, S> {
         }
         while self.started() == 0 {
             let waiting = self.status.claimed.iter().map(|claim| claim.time).min();
-            let by_hand = asked.first().copied();
+            // Without room for a claim what is claimed goes first, which makes room.
+            let by_hand = asked.first().copied().filter(|_| self.has_room());
             match (waiting, by_hand) {
                 (None, None) => return,
                 (Some(first), by_hand) if by_hand.is_none_or(|other| first <= other) => {

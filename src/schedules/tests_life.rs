@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{tests::*, *};
-use crate::api::{MAX_CLAIMS, MaintenanceOccurrenceStatus};
+use crate::api::{Claim, MAX_CLAIMS, MaintenanceOccurrenceStatus};
 
 #[test]
 fn a_deleted_occurrence_keeps_its_place_until_its_runs_are_over() {
@@ -276,4 +276,27 @@ fn at_most_so_many_claims_exist_also_under_allow() {
     assert_eq!(driver.snapshot.works.len(), MAX_CLAIMS, "nothing is created in vain");
     let concurrent: i64 = driver.status().skipped.iter().map(|range| range.count).sum();
     assert_eq!(concurrent, 2);
+}
+
+#[test]
+fn a_schedule_that_is_full_of_claims_starts_one_of_them() {
+    let mut driver = Driver::policy("Forbid");
+    driver.run("2026-01-01T01:00:00Z");
+    let mut status = driver.status().clone();
+    let mut claim = status.claimed.remove(0);
+    claim.start = false;
+    for minute in 0..MAX_CLAIMS {
+        let instant = format!("2025-12-31T{:02}:{:02}:00Z", minute / 60, minute % 60);
+        driver.by_hand(&instant);
+        let uid = driver.snapshot.works[&at(&instant)].metadata.uid.clone().unwrap();
+        status.claimed.push(Claim { time: at(&instant), uid, ..claim.clone() });
+    }
+    driver.write(status);
+    driver.by_hand("2025-12-30T23:00:00Z"); // older than all of them, and not claimed
+    driver.run("2026-01-01T01:00:30Z");
+    let claimed = &driver.status().claimed;
+    assert_eq!(claimed.len(), MAX_CLAIMS);
+    let started: Vec<_> = claimed.iter().filter(|claim| claim.start).map(|c| c.time).collect();
+    assert_eq!(started, [at("2025-12-31T00:00:00Z")]);
+    assert!(driver.skipped().is_empty(), "hand-made work is never Concurrent");
 }
