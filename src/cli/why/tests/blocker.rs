@@ -65,7 +65,7 @@ fn one_that_is_unresolved_is_to_be_decided() {
 
 #[test]
 fn one_whose_record_is_gone_is_not_invented() {
-    let scene = busy("gone", "Forbid", LONG, "50m");
+    let scene = busy("ended", "Forbid", LONG, "50m");
     let mut read = scene.gather("docs", "msched/nightly", SKIPPED);
     read.others.clear();
     let text = scene.golden_of("skipped-for-one-that-is-gone", &read);
@@ -97,7 +97,7 @@ fn one_that_was_deleted_while_it_ran_is_still_claimed() {
 
 #[test]
 fn what_may_not_be_looked_up_is_not_said_to_be_gone() {
-    let scene = busy("refused", "Forbid", LONG, "35m");
+    let scene = busy("deleted", "Forbid", LONG, "35m");
     let mut read = scene.gather("docs", "msched/nightly", SKIPPED);
     read.others.clear();
     read.others_read = false;

@@ -235,7 +235,8 @@ fn a_schedule_tells_what_it_skipped_and_why() {
         "{}provider:\n- {{match: '*', duration: 40m}}\nend: 65m\n",
         SCHEDULE.replace("0 2 * * *", "*/30 * * * *")
     );
-    let text = scene("skips", &spec).golden("schedule-with-skips", "docs", "msched/nightly", None);
+    let text =
+        scene("skipped", &spec).golden("schedule-with-skips", "docs", "msched/nightly", None);
     answers_everything(&text);
     says(&text, &["Active", "The instant 2026-11-29T02:30:00Z was not run (Concurrent)"]);
 }

@@ -1,7 +1,12 @@
 //! Answers about objects that the operator itself wrote: scenes are played in the simulation, and
 //! what is stored then is asked about through the very code that reads a cluster.
 
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{
+    collections::HashMap,
+    fs,
+    path::PathBuf,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -27,26 +32,39 @@ pub(super) struct Scene {
     pub(super) now: Timestamp,
 }
 
-/// Plays what is below `spec` of a scenario file, which must go as it says.
+/// What was stored at the end, and when that was.
+type End = (Vec<Arc<Value>>, Timestamp);
+
+/// Plays what is below `spec` of a scenario file, which must go as it says. Tests with the same scene,
+/// name included, share the play, which takes seconds, and have a store each.
 pub(super) fn scene(name: &str, spec: &str) -> Scene {
+    static PLAYED: Mutex<Option<HashMap<String, Arc<OnceLock<End>>>>> = Mutex::new(None);
     let spec = spec.trim_matches('\n').replace('\n', "\n  ");
     let text = format!(
         "apiVersion: punctual.dev/v1alpha1\nkind: Scenario\nmetadata: {{name: {name}}}\nspec:\n  {spec}\n"
     );
-    let scenario: Scenario = scenario::parse(name, &text).unwrap_or_else(|error| panic!("{error}"));
-    let played = scenario::play(&scenario, None).unwrap_or_else(|error| panic!("{error}"));
-    assert!(played.passed(), "{name}: {:?} {:?}", played.failures, played.broken);
-    let end = SignedDuration::try_from(played.chronicle.end).unwrap();
-    let now = scenario.start + end;
+    let cell = {
+        let mut played = PLAYED.lock().unwrap_or_else(PoisonError::into_inner);
+        played.get_or_insert_default().entry(text.clone()).or_default().clone()
+    };
+    let (objects, now) = cell.get_or_init(|| play(name, &text)).clone();
     let model = Model::new(WallClock::driven(now));
     model.install_crds();
-    for object in &played.objects {
+    for object in &objects {
         let kind = super::snapshot::text(object, "/kind");
         if !["CustomResourceDefinition", "Namespace"].contains(&kind) {
             model.install(object).unwrap_or_else(|error| panic!("{error}: {object}"));
         }
     }
-    Scene { objects: played.objects, model, now }
+    Scene { objects, model, now }
+}
+
+fn play(name: &str, text: &str) -> End {
+    let scenario: Scenario = scenario::parse(name, text).unwrap_or_else(|error| panic!("{error}"));
+    let played = scenario::play(&scenario, None).unwrap_or_else(|error| panic!("{error}"));
+    assert!(played.passed(), "{name}: {:?} {:?}", played.failures, played.broken);
+    let end = SignedDuration::try_from(played.chronicle.end).unwrap();
+    (played.objects, scenario.start + end)
 }
 
 impl Scene {
