@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt as _;
 
@@ -27,6 +28,10 @@ use crate::{
     runs::open_attempt,
     schedules::hands::seal,
 };
+
+/// Seals under way at once. A queue may have 20,000 open jobs, and one after another they would take
+/// minutes in which nothing of it starts; more at once would crowd out the other work of this leader.
+const SEALS_AT_ONCE: usize = 8;
 
 impl Controller {
     /// Seals what is not over, and gives the attempts that are not over.
@@ -49,16 +54,18 @@ impl Controller {
             return Err(PassError::Unreadable(unreadable.key.clone()));
         }
         let now = Time::new(self.deps.wall.now());
-        let (mut found, mut known) = (Vec::new(), BTreeSet::new());
-        for report in listed.items {
-            known.insert(report.uid().unwrap_or_default());
-            if is_terminal(&report) {
-                continue;
-            }
-            let sealed = seal(&self.deps, report, permit).await?.into_inner();
+        let known: BTreeSet<String> =
+            listed.items.iter().map(|report| report.uid().unwrap_or_default()).collect();
+        let open = listed.items.into_iter().filter(|report| !is_terminal(report));
+        let mut seals = stream::iter(open.map(|report| seal(&self.deps, report, permit)))
+            .buffered(SEALS_AT_ONCE);
+        let mut found = Vec::new();
+        while let Some(sealed) = seals.try_next().await? {
+            let sealed = sealed.into_inner();
             found.extend(open_entry(&sealed, queue, now));
             self.jobs.observe(sealed);
         }
+        drop(seals);
         found.extend(self.orphaned_entries(key, &known, now).await?);
         let mut state = self.state.lock();
         if let Some(term) = state.terms.get_mut(key) {
