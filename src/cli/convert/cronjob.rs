@@ -327,7 +327,7 @@ fn run(job: &Value, notes: &mut Vec<String>) -> Result<Vec<Field>, Unconvertible
         value: "Fenced".into(),
         comment:
             "What it may do. Fenced, for work that must not run twice, such as deletes, is the \
-                  default. ReadOnly and Idempotent let an unknown outcome be repeated."
+                  default. ReadOnly lets an unknown outcome be repeated; the others wait as Unresolved."
                 .to_owned(),
     }];
     fields.push(attempts(job, restarts));

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, path::PathBuf};
 
 use jiff::{Timestamp, ToSpan as _, tz::TimeZone};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::{
     check::{Comparison, MAX_LISTED, compare},
@@ -47,8 +47,9 @@ pub struct Args {
     /// Start of that year [default: now]
     #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "check")]
     from: Option<Timestamp>,
-    /// Form of the answer of --check.
-    #[arg(short, long, value_enum, default_value_t, requires = "check")]
+    /// Form of the answer. Without --check, json and yaml are the schedules without comments, several as
+    /// a List.
+    #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
 
@@ -75,8 +76,7 @@ pub fn run(args: &Args) -> Result<u8, CliError> {
         })?);
     }
     if !args.check {
-        let texts: Vec<String> = converted.iter().map(for_people).collect();
-        output::write(&texts.join("---\n"))?;
+        output::write(&written(args.output, &converted)?)?;
         return Ok(DONE);
     }
     let this_minute = || IntendedTime::floor(WallClock::system().now()).timestamp();
@@ -102,6 +102,29 @@ fn cron_jobs(documents: Vec<Value>) -> Vec<Value> {
         _ => vec![document],
     };
     documents.into_iter().flat_map(of).collect()
+}
+
+/// The schedules in the form that was asked for.
+fn written(form: Output, converted: &[Converted]) -> Result<String, CliError> {
+    match form {
+        Output::Table => Ok(converted.iter().map(for_people).collect::<Vec<_>>().join("---\n")),
+        Output::Json => serde_json::to_string_pretty(&for_programs(converted))
+            .map(|text| text + "\n")
+            .map_err(|error| CliError::Failed(format!("cannot write JSON: {error}"))),
+        // kubectl reads an older YAML than the one that is written elsewhere.
+        Output::Yaml => Ok(yaml::to_portable_string(&for_programs(converted), 0)),
+    }
+}
+
+/// The schedule, or a List of several, without comments.
+fn for_programs(converted: &[Converted]) -> Value {
+    match converted {
+        [one] => one.manifest(),
+        all => {
+            let items: Vec<Value> = all.iter().map(Converted::manifest).collect();
+            json!({"apiVersion": "v1", "kind": "List", "items": items})
+        }
+    }
 }
 
 /// The schedule, with comments on what differs.

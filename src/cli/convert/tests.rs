@@ -153,6 +153,25 @@ fn an_interval_that_began_between_two_minutes_is_shifted() {
 }
 
 #[test]
+fn programs_read_the_schedules_without_comments() {
+    let choices = Choices { name: None, dst_policy: DstPolicy::CronJob };
+    let one = || convert(&due("0 2 * * *", "UTC"), &choices).unwrap();
+    for converted in [vec![one()], vec![one(), one()]] {
+        let json = written(Output::Json, &converted).unwrap();
+        let json: Value = serde_json::from_str(&json).unwrap();
+        let yaml = written(Output::Yaml, &converted).unwrap();
+        assert!(!yaml.contains('#'), "{yaml}");
+        assert_eq!(yaml::from_str::<Value>(&yaml).unwrap(), json);
+        let people = yaml::all_from_str(&written(Output::Table, &converted).unwrap()).unwrap();
+        let schedules = match json["items"].as_array() {
+            Some(items) => items.clone(),
+            None => vec![json],
+        };
+        assert_eq!(schedules, people);
+    }
+}
+
+#[test]
 fn a_chosen_name_is_used_and_checked() {
     let named = |name: &str| {
         let choices = Choices { name: Some(name.to_owned()), dst_policy: DstPolicy::CronJob };
