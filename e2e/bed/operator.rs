@@ -67,7 +67,7 @@ fn arguments(launch: &Launch, options: &ReplicaOptions, health_port: u16) -> Vec
         "run".to_owned(),
         format!("--lease-namespace={}", launch.lease.0),
         format!("--lease-name={}", launch.lease.1),
-        format!("--lease-duration-seconds={}", duration.as_secs()),
+        format!("--lease-duration={}s", duration.as_secs()),
         format!("--watch-namespace={}", launch.namespace),
         format!("--health-address=127.0.0.1:{health_port}"),
     ];

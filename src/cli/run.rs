@@ -4,7 +4,10 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{CliError, DONE, NO};
+use super::{
+    CliError, DONE, NO,
+    when::{parse_days, parse_seconds},
+};
 use crate::{
     authority::{Entropy, LeaseConfig},
     cluster::Clients,
@@ -45,15 +48,16 @@ pub struct Args {
     #[arg(long, env = "PUNCTUAL_LEASE_NAMESPACE", value_name = "NAMESPACE")]
     lease_namespace: Option<String>,
 
-    /// How long a leader that stopped renewing keeps the Lease; at least 3. A standby takes over
+    /// How long a leader that stopped renewing keeps the Lease; at least 3s. A standby takes over
     /// about that long after a leader died.
     #[arg(
-        long,
-        env = "PUNCTUAL_LEASE_DURATION_SECONDS",
-        default_value_t = 10,
-        value_name = "SECONDS"
+        long = "lease-duration",
+        env = "PUNCTUAL_LEASE_DURATION",
+        default_value = "10s",
+        value_parser = parse_seconds,
+        value_name = "DURATION"
     )]
-    lease_duration_seconds: u32,
+    lease_seconds: u32,
 
     /// Work only in this namespace; may be repeated or separated by commas [default: all].
     #[arg(long, env = "PUNCTUAL_WATCH_NAMESPACE", value_delimiter = ',', value_name = "NAMESPACE")]
@@ -78,10 +82,11 @@ pub struct Args {
 
     /// Create no occurrences while the clock differs from the API server's by more.
     #[arg(
-        long,
-        env = "PUNCTUAL_MAX_CLOCK_SKEW_SECONDS",
-        default_value_t = 5,
-        value_name = "SECONDS"
+        long = "max-clock-skew",
+        env = "PUNCTUAL_MAX_CLOCK_SKEW",
+        default_value = "5s",
+        value_parser = parse_seconds,
+        value_name = "DURATION"
     )]
     max_clock_skew_seconds: u32,
 
@@ -97,7 +102,13 @@ pub struct Args {
     epoch_offset: i64,
 
     /// How long records are kept whose schedule was deleted.
-    #[arg(long, env = "PUNCTUAL_ORPHAN_RETENTION_DAYS", default_value_t = 90, value_name = "DAYS")]
+    #[arg(
+        long = "orphan-retention",
+        env = "PUNCTUAL_ORPHAN_RETENTION",
+        default_value = "90d",
+        value_parser = parse_days,
+        value_name = "DURATION"
+    )]
     orphan_retention_days: u32,
 
     /// Most objects of one kind worked on at a time.
@@ -138,7 +149,7 @@ impl Args {
         kubeconfig_namespace: Option<&str>,
     ) -> Result<Config, ConfigError> {
         let numbers = Numbers {
-            lease_seconds: self.lease_duration_seconds,
+            lease_seconds: self.lease_seconds,
             max_clock_skew_seconds: self.max_clock_skew_seconds,
             epoch_offset: self.epoch_offset,
             orphan_retention_days: self.orphan_retention_days,
@@ -187,9 +198,9 @@ pub fn run(args: Args) -> Result<u8, CliError> {
 }
 
 async fn operate(args: Args) -> Result<u8, CliError> {
-    let lease = Duration::from_secs(u64::from(args.lease_duration_seconds));
+    let lease = Duration::from_secs(u64::from(args.lease_seconds));
     let attempt = LeaseConfig::new(lease, args.epoch_offset)
-        .map_err(|error| CliError::BadUsage(format!("--lease-duration-seconds: {error}")))?
+        .map_err(|error| CliError::BadUsage(format!("--lease-duration: {error}")))?
         .attempt_timeout();
     let (clients, namespace) =
         Clients::connect(attempt).await.map_err(|error| failed("cannot connect", &error))?;
@@ -324,7 +335,9 @@ mod tests {
     #[test]
     fn bad_values_are_refused_with_the_name_of_their_flag() {
         for flags in [
-            ["--lease-duration-seconds", "2"],
+            ["--lease-duration", "2s"],
+            ["--max-clock-skew", "31s"],
+            ["--orphan-retention", "0d"],
             ["--epoch-offset", "-5"],
             ["--lease-name", "A"],
             ["--lease-namespace", "a.b"],
@@ -339,7 +352,13 @@ mod tests {
 
     #[test]
     fn what_is_no_number_or_address_is_refused_at_the_command_line() {
-        for flag in ["--lease-duration-seconds=ten", "--health-address=8080", "--log-format=xml"] {
+        for flag in [
+            "--lease-duration=10",
+            "--max-clock-skew=5",
+            "--orphan-retention=36h",
+            "--health-address=8080",
+            "--log-format=xml",
+        ] {
             assert!(parse(&[flag]).is_err(), "{flag}");
         }
     }

@@ -8,6 +8,8 @@ use crate::time::manifest::parse_time;
 
 /// Longest time that a command may be told: ten years, so that a slip of the keyboard is noticed.
 const LONGEST: SignedDuration = SignedDuration::from_hours(10 * 366 * 24);
+/// Seconds of a day.
+const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// A moment, or how long from now it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,26 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     duration(text)
         .and_then(|time| Duration::try_from(time).ok())
         .ok_or_else(|| format!("{text:?} is no duration like 90s, 5m or 1h30m"))
+}
+
+/// Reads a duration of whole seconds like 10s or 1m, and gives the seconds.
+pub fn parse_seconds(text: &str) -> Result<u32, String> {
+    duration(text)
+        .filter(|time| time.subsec_nanos() == 0)
+        .and_then(|time| u32::try_from(time.as_secs()).ok())
+        .ok_or_else(|| format!("{text:?} is no duration of whole seconds like 10s or 1m"))
+}
+
+/// Reads a duration of whole days like 90d or 48h, and gives the days.
+pub fn parse_days(text: &str) -> Result<u32, String> {
+    let given = match text.strip_suffix('d') {
+        Some(days) if !days.starts_with('+') => days.parse().ok(),
+        Some(_) => None,
+        None => duration(text)
+            .filter(|time| time.subsec_nanos() == 0 && time.as_secs() % DAY_SECONDS == 0)
+            .and_then(|time| u32::try_from(time.as_secs() / DAY_SECONDS).ok()),
+    };
+    given.ok_or_else(|| format!("{text:?} is no duration of whole days like 90d or 48h"))
 }
 
 fn duration(text: &str) -> Option<SignedDuration> {
@@ -87,6 +109,20 @@ mod tests {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
         assert_eq!(parse_duration("1m30s"), Ok(Duration::from_secs(90)));
+    }
+
+    #[test]
+    fn whole_seconds_and_days_are_read_with_their_unit() {
+        assert_eq!(["10s", "1m", "1m30s"].map(parse_seconds), [Ok(10), Ok(60), Ok(90)]);
+        assert_eq!(["90d", "48h", "0d"].map(parse_days), [Ok(90), Ok(2), Ok(0)]);
+        for wrong in ["", "10", "-1s", "1500ms", "100000000h", "ten"] {
+            let error = parse_seconds(wrong).unwrap_err();
+            assert!(error.contains("like 10s or 1m"), "{error}");
+        }
+        for wrong in ["", "d", "90", "-1d", "+1d", "1.5d", "36h", "99999999999d", "ten"] {
+            let error = parse_days(wrong).unwrap_err();
+            assert!(error.contains("like 90d or 48h"), "{error}");
+        }
     }
 
     #[test]

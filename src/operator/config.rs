@@ -55,7 +55,7 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// A number outside its range.
-    #[error("--{flag} {value}: must be from {min} to {max}; {reason}")]
+    #[error("--{flag} {value}{unit}: must be from {min}{unit} to {max}{unit}; {reason}")]
     OutOfRange {
         /// The flag, without dashes.
         flag: &'static str,
@@ -65,6 +65,8 @@ pub enum ConfigError {
         min: i64,
         /// Greatest value.
         max: i64,
+        /// What the numbers count, as it is written behind them.
+        unit: &'static str,
         /// Why.
         reason: &'static str,
     },
@@ -103,13 +105,13 @@ pub enum ConfigError {
 /// Numbers as they were given, before their range is known to be right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbers {
-    /// `--lease-duration-seconds`.
+    /// `--lease-duration`.
     pub lease_seconds: u32,
-    /// `--max-clock-skew-seconds`.
+    /// `--max-clock-skew`.
     pub max_clock_skew_seconds: u32,
     /// `--epoch-offset`.
     pub epoch_offset: i64,
-    /// `--orphan-retention-days`.
+    /// `--orphan-retention`.
     pub orphan_retention_days: u32,
     /// `--concurrency`.
     pub concurrency: u32,
@@ -118,19 +120,21 @@ pub struct Numbers {
 impl Numbers {
     /// Whether all are in range; the first that is not.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let ranges: [(&'static str, i64, i64, i64, &'static str); 5] = [
+        let ranges: [(&'static str, i64, i64, i64, &'static str, &'static str); 5] = [
             (
-                "lease-duration-seconds",
+                "lease-duration",
                 self.lease_seconds.into(),
                 MIN_LEASE_SECONDS.into(),
                 MAX_LEASE_SECONDS.into(),
+                "s",
                 "three renewal attempts must fit into six tenths of it",
             ),
             (
-                "max-clock-skew-seconds",
+                "max-clock-skew",
                 self.max_clock_skew_seconds.into(),
                 1,
                 MAX_SKEW_SECONDS.into(),
+                "s",
                 "an instant lasts a minute, and the API server's clock is read in whole seconds",
             ),
             (
@@ -138,13 +142,15 @@ impl Numbers {
                 self.epoch_offset,
                 0,
                 MAX_EPOCH_OFFSET,
+                "",
                 "epochs only rise, and stay exact in JSON",
             ),
             (
-                "orphan-retention-days",
+                "orphan-retention",
                 self.orphan_retention_days.into(),
                 1,
                 MAX_ORPHAN_DAYS.into(),
+                "d",
                 "records of deleted schedules show what ran",
             ),
             (
@@ -152,12 +158,13 @@ impl Numbers {
                 self.concurrency.into(),
                 1,
                 MAX_CONCURRENCY.into(),
+                "",
                 "each takes a place in the API server's queue",
             ),
         ];
-        for (flag, value, min, max, reason) in ranges {
+        for (flag, value, min, max, unit, reason) in ranges {
             if !(min..=max).contains(&value) {
-                return Err(ConfigError::OutOfRange { flag, value, min, max, reason });
+                return Err(ConfigError::OutOfRange { flag, value, min, max, unit, reason });
             }
         }
         Ok(())
@@ -234,14 +241,14 @@ mod tests {
     fn numbers_out_of_range_are_named_with_their_range() {
         assert_eq!(GOOD.check(), Ok(()));
         for (flag, bad) in [
-            ("lease-duration-seconds 2:", Numbers { lease_seconds: 2, ..GOOD }),
-            ("lease-duration-seconds 301:", Numbers { lease_seconds: 301, ..GOOD }),
-            ("max-clock-skew-seconds 0:", Numbers { max_clock_skew_seconds: 0, ..GOOD }),
-            ("max-clock-skew-seconds 31:", Numbers { max_clock_skew_seconds: 31, ..GOOD }),
+            ("lease-duration 2s:", Numbers { lease_seconds: 2, ..GOOD }),
+            ("lease-duration 301s:", Numbers { lease_seconds: 301, ..GOOD }),
+            ("max-clock-skew 0s:", Numbers { max_clock_skew_seconds: 0, ..GOOD }),
+            ("max-clock-skew 31s:", Numbers { max_clock_skew_seconds: 31, ..GOOD }),
             ("epoch-offset -1:", Numbers { epoch_offset: -1, ..GOOD }),
             ("epoch-offset 4503599627370497:", Numbers { epoch_offset: (1 << 52) + 1, ..GOOD }),
-            ("orphan-retention-days 0:", Numbers { orphan_retention_days: 0, ..GOOD }),
-            ("orphan-retention-days 3651:", Numbers { orphan_retention_days: 3651, ..GOOD }),
+            ("orphan-retention 0d:", Numbers { orphan_retention_days: 0, ..GOOD }),
+            ("orphan-retention 3651d:", Numbers { orphan_retention_days: 3651, ..GOOD }),
             ("concurrency 0:", Numbers { concurrency: 0, ..GOOD }),
             ("concurrency 257:", Numbers { concurrency: 257, ..GOOD }),
         ] {

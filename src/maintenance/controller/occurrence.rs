@@ -126,7 +126,7 @@ impl Controller {
         let live: Option<MaintenanceSchedule> =
             self.deps.reader.get(&schedule).await.map_err(PassError::Read)?;
         if live.is_none() {
-            let why = "its schedule is gone, and it was kept for --orphan-retention-days";
+            let why = "its schedule is gone, and it was kept for --orphan-retention";
             prune(&self.deps, record, why, permit).await?;
         }
         Ok(None)
