@@ -176,6 +176,7 @@ async fn a_leader_runs_what_is_due_and_records_the_outcome() {
     assert_eq!(stored["status"]["attempts"].as_array().unwrap().len(), 1);
     let epoch = stored["status"]["fence"]["epoch"].as_i64().unwrap();
     assert!(replica.shows(&format!("punctual_epoch {epoch}")));
+    assert!(replica.shows("punctual_creation_lateness_seconds_count 1"));
     assert!(replica.shows("punctual_lateness_seconds_count 1"));
     assert!(replica.is_ready() && replica.health.why_not_alive().is_empty());
     assert!(lab.told("Leading"));

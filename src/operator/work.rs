@@ -206,9 +206,10 @@ fn controllers(wiring: &Wiring, keeper: &Keeper, setup: Setup) -> Controllers {
         sightings,
         setup.lease_clock.clone(),
     );
-    let http = setup
-        .http
-        .map(|transport| HttpProvider::new(setup.clients.reader(), transport, setup.lease_clock));
+    let http = setup.http.map(|transport| {
+        let metrics = Arc::clone(&setup.metrics);
+        HttpProvider::new(setup.clients.reader(), transport, setup.lease_clock, metrics)
+    });
     let deps = Arc::new(Deps::new(Means {
         gate: setup.gate,
         quarantine: setup.quarantine,

@@ -273,6 +273,12 @@ impl Deps {
         self.providers.acts_for(uid)
     }
 
+    /// The occurrence or report job of an instant of a schedule was created.
+    pub fn created(&self, instant: Timestamp) {
+        let late = self.wall.now().duration_since(instant);
+        self.metrics.created(Duration::try_from(late).unwrap_or(Duration::ZERO));
+    }
+
     /// An attempt of an object was released; `due` is the moment its first one is late against.
     pub fn released(
         &self,

@@ -218,7 +218,11 @@ where
         permit: &Permit,
     ) -> Result<(), PassError> {
         for (instant, work) in &plan.create {
-            match self.deps.writer.create(permit, work).await {
+            let answer = self.deps.writer.create(permit, work).await;
+            if matches!(answer, Ok(Created::New(_))) {
+                self.deps.created(instant.timestamp());
+            }
+            match answer {
                 Ok(Created::New(created) | Created::Existing(created)) => {
                     self.works.observe(created.clone());
                     snapshot.works.insert(*instant, created);

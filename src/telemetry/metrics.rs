@@ -55,6 +55,17 @@ struct KindState {
     state: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Method {
+    method: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct MethodResult {
+    method: &'static str,
+    result: &'static str,
+}
+
 /// The names come from the built-in list of kinds, so there are few.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Crd {
@@ -79,6 +90,7 @@ pub struct Metrics {
     objects: Family<KindState, Gauge>,
     leader: Gauge,
     epoch: Gauge,
+    creation_lateness: Histogram,
     lateness: Histogram,
     clock_skew: Seconds,
     clock_ok: Gauge,
@@ -92,6 +104,8 @@ pub struct Metrics {
     recovery_traces_lost: Counter,
     unresolved_oldest: Seconds,
     watch_errors: Family<Kind, Counter>,
+    service_duration: Family<Method, Histogram, fn() -> Histogram>,
+    service_requests: Family<MethodResult, Counter>,
     events_dropped: Counter,
     events_failed: Counter,
     /// Bits of the last measured skew, for [`Metrics::clock_skew_seconds`].
@@ -116,6 +130,7 @@ impl Metrics {
             objects: Family::default(),
             leader: Gauge::default(),
             epoch: Gauge::default(),
+            creation_lateness: Histogram::new(LATENESS_BUCKETS),
             lateness: Histogram::new(LATENESS_BUCKETS),
             clock_skew: Seconds::default(),
             clock_ok: Gauge::default(),
@@ -129,6 +144,8 @@ impl Metrics {
             recovery_traces_lost: Counter::default(),
             unresolved_oldest: Seconds::default(),
             watch_errors: Family::default(),
+            service_duration: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS)),
+            service_requests: Family::default(),
             events_dropped: Counter::default(),
             events_failed: Counter::default(),
             last_skew: AtomicU64::new(0),
@@ -138,6 +155,7 @@ impl Metrics {
         metrics.register_work();
         metrics.register_authority();
         metrics.register_recovery();
+        metrics.register_services();
         metrics.register_process();
         metrics
     }
@@ -161,6 +179,11 @@ impl Metrics {
             "objects",
             "Objects of a kind in a state, as the leader sees them",
             self.objects.clone(),
+        );
+        r.register(
+            "creation_lateness_seconds",
+            "Time from an instant of a schedule to the creation of its occurrence or report job",
+            self.creation_lateness.clone(),
         );
         r.register(
             "lateness_seconds",
@@ -240,6 +263,21 @@ impl Metrics {
         );
     }
 
+    /// What execution services are asked.
+    fn register_services(&mut self) {
+        let r = &mut self.registry;
+        r.register(
+            "service_request_duration_seconds",
+            "Time from a request to an execution service to the whole of its answer, or until there was none",
+            self.service_duration.clone(),
+        );
+        r.register(
+            "service_requests",
+            "Requests sent to execution services, by what came back",
+            self.service_requests.clone(),
+        );
+    }
+
     /// The process itself.
     fn register_process(&mut self) {
         let r = &mut self.registry;
@@ -298,6 +336,11 @@ impl Metrics {
     pub fn leading(&self, epoch: Option<i64>) {
         self.leader.set(i64::from(epoch.is_some()));
         self.epoch.set(epoch.unwrap_or(0));
+    }
+
+    /// An occurrence or report job was created so long after its instant.
+    pub fn created(&self, lateness: Duration) {
+        self.creation_lateness.observe(lateness.as_secs_f64());
     }
 
     /// A run was released so long after its intended instant.
@@ -369,6 +412,12 @@ impl Metrics {
         self.watch_errors.get_or_create(&Kind { kind }).inc();
     }
 
+    /// A request to an execution service came to its end; `result` is one of a few fixed words.
+    pub fn service_answered(&self, method: &'static str, result: &'static str, took: Duration) {
+        self.service_duration.get_or_create(&Method { method }).observe(took.as_secs_f64());
+        self.service_requests.get_or_create(&MethodResult { method, result }).inc();
+    }
+
     /// An event was dropped because too many waited.
     pub fn event_dropped(&self) {
         self.events_dropped.inc();
@@ -391,96 +440,4 @@ impl Metrics {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    /// Metrics of which each has at least one series.
-    fn touched() -> Metrics {
-        let metrics = Metrics::new();
-        metrics.reconciled("MaintenanceSchedule", Err("conflict"), Duration::from_millis(20));
-        metrics.action("update", "MaintenanceSchedule", "ok");
-        metrics.objects("MaintenanceSchedule", "Active", 3);
-        metrics.crd_missing("maintenanceschedules.punctual.dev", true);
-        metrics.watch_error("Job");
-        metrics.recovery_items("Resumed", 2);
-        metrics
-    }
-
-    /// Names as Prometheus shows them: counters end in `_total`.
-    fn names(text: &str) -> BTreeSet<String> {
-        text.lines()
-            .filter_map(|line| line.strip_prefix("# TYPE "))
-            .filter_map(|line| line.split_once(' '))
-            .map(|(name, kind)| match kind {
-                "counter" => format!("{name}_total"),
-                "info" => format!("{name}_info"),
-                _ => name.to_owned(),
-            })
-            .collect()
-    }
-
-    #[test]
-    fn the_reference_lists_exactly_the_metrics_that_exist() {
-        let reference = include_str!("../../docs/reference/metrics.md");
-        let documented: BTreeSet<String> = reference
-            .lines()
-            .filter_map(|line| line.strip_prefix("| `"))
-            .filter_map(|line| line.split(['`', '{']).next())
-            .map(str::to_owned)
-            .collect();
-        assert_eq!(names(&touched().encode()), documented);
-    }
-
-    #[test]
-    fn values_appear_under_their_names() {
-        let metrics = touched();
-        metrics.leading(Some(4711));
-        metrics.clock_compared(-0.25, true);
-        metrics.released(Duration::from_millis(70));
-        metrics.foreign_fence();
-        metrics.fenced_write_rejected();
-        metrics.fence_enforced(true);
-        metrics.recovery_outstanding(1);
-        metrics.recovery_completed(Duration::from_millis(1250));
-        metrics.recovery_trace_lost();
-        metrics.unresolved_oldest(Duration::from_secs(90));
-        let text = metrics.encode();
-        for line in [
-            "punctual_leader 1",
-            "punctual_epoch 4711",
-            "punctual_clock_skew_seconds -0.25",
-            "punctual_clock_ok 1",
-            "punctual_lateness_seconds_bucket{le=\"0.05\"} 0",
-            "punctual_lateness_seconds_bucket{le=\"0.1\"} 1",
-            "punctual_foreign_fence_total 1",
-            "punctual_fenced_write_rejected_total 1",
-            "punctual_fence_enforced 1",
-            "punctual_crd_missing{crd=\"maintenanceschedules.punctual.dev\"} 1",
-            "punctual_objects{kind=\"MaintenanceSchedule\",state=\"Active\"} 3",
-            "punctual_actions_total{verb=\"update\",kind=\"MaintenanceSchedule\",result=\"ok\"} 1",
-            "punctual_reconciles_total{kind=\"MaintenanceSchedule\",result=\"error\"} 1",
-            "punctual_reconcile_errors_total{kind=\"MaintenanceSchedule\",category=\"conflict\"} 1",
-            "punctual_recovery_items{class=\"Resumed\"} 2",
-            "punctual_recovery_outstanding 1",
-            "punctual_recovery_duration_seconds 1.25",
-            "punctual_recovery_traces_lost_total 1",
-            "punctual_unresolved_oldest_seconds 90.0",
-            "punctual_watch_errors_total{kind=\"Job\"} 1",
-            "# EOF",
-        ] {
-            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
-        }
-        assert!((metrics.clock_skew_seconds() - -0.25).abs() < f64::EPSILON);
-    }
-
-    #[test]
-    fn a_replica_that_stops_leading_says_so() {
-        let metrics = Metrics::new();
-        metrics.leading(Some(7));
-        metrics.leading(None);
-        let text = metrics.encode();
-        assert!(text.contains("punctual_leader 0\n") && text.contains("punctual_epoch 0\n"));
-    }
-}
+mod tests;

@@ -1,9 +1,9 @@
 //! What answers of a service mean. Pure.
 
-use http::StatusCode;
+use http::{Method, Response, StatusCode};
 
 use super::{
-    CallError, handle,
+    CallError, SendError, handle,
     wire::{self, Problem, State, Told},
 };
 use crate::{
@@ -17,6 +17,29 @@ pub(super) struct Answer {
     pub(super) status: StatusCode,
     /// Body, as it came.
     pub(super) body: Vec<u8>,
+}
+
+/// What metrics call a method.
+pub(super) fn method_name(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::PUT => "PUT",
+        Method::POST => "POST",
+        Method::DELETE => "DELETE",
+        _ => "other", // the contract has no more
+    }
+}
+
+/// What metrics call what came back.
+pub(super) fn result_of(answer: &Result<Response<Vec<u8>>, SendError>) -> &'static str {
+    match answer {
+        Ok(answer) if answer.status().is_success() => "ok",
+        Ok(answer) if answer.status().is_client_error() => "refused",
+        Ok(_) => "error",
+        Err(SendError::Refused(_)) => "not_sent",
+        Err(SendError::NotReached(_)) => "not_reached",
+        Err(SendError::Broken(_)) => "broken",
+    }
 }
 
 /// What the answer to a DELETE says of the run.
@@ -169,6 +192,25 @@ mod tests {
 
     fn problem(reason: &str) -> Value {
         json!({"reason": reason, "message": "words of the service"})
+    }
+
+    #[test]
+    fn what_came_back_is_counted_by_a_few_words() {
+        let came = |status: u16| {
+            let answer = Response::builder().status(status).body(Vec::new());
+            result_of(&Ok(answer.unwrap()))
+        };
+        let words = [200, 201, 204, 307, 404, 412, 500, 503].map(came);
+        assert_eq!(words, ["ok", "ok", "ok", "error", "refused", "refused", "error", "error"]);
+        let failed = |error: fn(String) -> SendError| result_of(&Err(error("why".to_owned())));
+        assert_eq!(failed(SendError::Refused), "not_sent");
+        assert_eq!(failed(SendError::NotReached), "not_reached");
+        assert_eq!(failed(SendError::Broken), "broken");
+        let methods = [Method::GET, Method::PUT, Method::POST, Method::DELETE];
+        for method in methods {
+            assert_eq!(method_name(&method), method.as_str());
+        }
+        assert_eq!(method_name(&Method::PATCH), "other");
     }
 
     #[test]

@@ -31,6 +31,7 @@ use crate::{
     cluster::Reader,
     retry,
     runs::MAX_ATTEMPTS,
+    telemetry::Metrics,
     time::{LeaseClock, LeaseInstant},
 };
 
@@ -75,6 +76,7 @@ pub struct HttpProvider {
     transport: Arc<dyn Transport>,
     vault: Vault,
     clock: LeaseClock,
+    metrics: Arc<Metrics>,
     /// By base address.
     services: Mutex<BTreeMap<String, Service>>,
 }
@@ -130,10 +132,16 @@ struct Place<'a> {
 }
 
 impl HttpProvider {
-    /// A provider that reads credentials with `reader` and sends with `transport`.
-    pub fn new(reader: Reader, transport: Arc<dyn Transport>, clock: LeaseClock) -> Self {
+    /// A provider that reads credentials with `reader`, sends with `transport` and counts in
+    /// `metrics`.
+    pub fn new(
+        reader: Reader,
+        transport: Arc<dyn Transport>,
+        clock: LeaseClock,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         let vault = Vault::new(reader, clock.clone());
-        Self { transport, vault, clock, services: Mutex::default() }
+        Self { transport, vault, clock, metrics, services: Mutex::default() }
     }
 
     /// Whether the run would be accepted.
@@ -355,7 +363,11 @@ impl HttpProvider {
         if permit.is_some_and(|permit| permit.check().is_err()) {
             return Err(CallError::NotLeading);
         }
-        match self.transport.send(request, &credentials.tls).await {
+        let (sent, of) = (self.clock.now(), answer::method_name(request.method()));
+        let answered = self.transport.send(request, &credentials.tls).await;
+        let took = self.clock.now().since(sent);
+        self.metrics.service_answered(of, answer::result_of(&answered), took);
+        match answered {
             Ok(answer) => {
                 if let Some(known) = self.lock().get_mut(&service) {
                     known.quiet = None;

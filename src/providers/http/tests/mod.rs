@@ -53,7 +53,7 @@ impl Scene {
         let held = Held::new(Arc::clone(&outside));
         let operations = Arc::clone(&held.operations);
         let reader = Clients::single(fake.client()).reader();
-        let provider = HttpProvider::new(reader, Arc::new(held), lease.clone());
+        let provider = HttpProvider::new(reader, Arc::new(held), lease.clone(), Arc::default());
         Self { fake, gate, lease, wall, outside, provider, operations }
     }
 

@@ -100,7 +100,9 @@ async fn what_goes_over_the_wire_keeps_to_the_contract() {
     let reader = Clients::single(scene.fake.client()).reader();
     let held = Held::new(WithoutPath(Network::new(true)));
     let operations = Arc::clone(&held.operations);
-    let provider = HttpProvider::new(reader, Arc::new(held), scene.lease.clone());
+    let metrics = Arc::new(Metrics::new());
+    let (lease, counted) = (scene.lease.clone(), Arc::clone(&metrics));
+    let provider = HttpProvider::new(reader, Arc::new(held), lease, counted);
     let request = of(&json!({"http": {"url": format!("http://{}/v1", server.address)}}));
     let permit = scene.permit();
     assert_eq!(provider.accept(&request).await, Acceptance::Accepted);
@@ -120,6 +122,16 @@ async fn what_goes_over_the_wire_keeps_to_the_contract() {
         assert!(seen.iter().any(|name| name == operation), "{operation}: {seen:?}");
     }
     assert_eq!(service.audit()["runs"][&request.run_key]["starts"], 1);
+    let counted = metrics.encode();
+    for line in [
+        "{method=\"PUT\",result=\"ok\"} 1",
+        "{method=\"POST\",result=\"ok\"} 1",
+        "{method=\"GET\",result=\"broken\"} 1",
+        "{method=\"DELETE\",result=\"ok\"} 1",
+    ] {
+        let line = format!("punctual_service_requests_total{line}");
+        assert!(counted.lines().any(|counted| counted == line), "{line} is not in\n{counted}");
+    }
 }
 
 #[tokio::test]
