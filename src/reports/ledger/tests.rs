@@ -100,7 +100,6 @@ fn closed_and_opened_again_the_books_are_the_same() {
         retry_spent: 7,
         largest_charge: 60_000,
         retries_per_million: 80_000,
-        wait_factor: 1_000,
     };
     let books = Books::open(&ledger);
     assert_eq!(books.close(), ledger);
@@ -119,13 +118,12 @@ fn a_ledger_that_somebody_edited_is_read_as_far_as_it_makes_sense() {
         retry_spent: -1,
         largest_charge: i64::MAX,
         retries_per_million: -1,
-        wait_factor: 0,
     };
     let ledger = Books::open(&twice).close();
     assert_eq!(ledger.virtual_time, 0);
     assert_eq!(ledger.tags, [tag("u", 7)]);
     assert_eq!(ledger.entries, [entry("a", "t", 60_000, false)]);
-    assert_eq!((ledger.retry_spent, ledger.retries_per_million, ledger.wait_factor), (0, 0, 1_000));
+    assert_eq!((ledger.retry_spent, ledger.retries_per_million), (0, 0));
     assert_eq!(Books::open(&ledger).running("t"), 1);
 }
 

@@ -108,7 +108,7 @@ fn ledger() -> Vec<Step> {
         |what, slots: i32| patch(what, REPORT_QUEUES, "reports", json!({"spec": {"slots": slots}}));
     let without = with(&admitted(1, 5), [("/status/ledger", Value::Null)]);
     let lacking = with(&admitted(1, 5), [("/status/ledger/entries", json!([{"job": "acme-1"}]))]);
-    let factor = with(&admitted(1, 5), [("/status/ledger/waitFactor", json!(1))]);
+    let retries = with(&admitted(1, 5), [("/status/ledger/retriesPerMillion", json!(-1))]);
     vec![
         write("rebuild a ledger of more than the slots", admitted(3, 5)),
         write("settle two", admitted(1, 5)),
@@ -123,7 +123,7 @@ fn ledger() -> Vec<Step> {
             with(&admitted(0, 5), [("/status", Value::Null)]),
         ),
         write("an entry without its fields", lacking),
-        write("a factor out of range", factor),
+        write("retries out of range", retries),
         slots("lower the slots below what is taken", 1),
         write("hold what is taken", admitted(2, 5)),
         write("admit while more is taken than there is", admitted(3, 5)),
