@@ -446,3 +446,16 @@ fn a_lease_is_given_back_only_by_a_leader_that_ends_by_its_own_will() {
         assert_eq!(reason.gives_back(), gives_back, "{reason:?}");
     }
 }
+
+#[test]
+fn a_lease_that_was_made_again_from_a_copy_is_another_one() {
+    // As after `kubectl replace --force` of what was read: the same words under another uid.
+    let Read::Lease(mut copy) = mine(12, 0) else { unreachable!("it is a Lease") };
+    copy.uid = "u2".into();
+    let copy = Read::Lease(copy);
+    let mut own = acquiring();
+    assert!(matches!(look(&mut own, &copy, at(10)), Action::Look { .. }));
+    assert!(matches!(own.role(), Role::Follower));
+    let mut own = leading();
+    assert_eq!(look(&mut own, &copy, at(1000)), Action::Lose(LostReason::LeaseDeleted));
+}
