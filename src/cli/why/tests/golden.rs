@@ -1,7 +1,7 @@
 use super::*;
 use crate::reconcile::{FENCED_WRITE_REJECTED, fenced_write};
 
-const SCHEDULE: &str = "\
+pub(super) const SCHEDULE: &str = "\
 start: \"2026-11-29T01:58:00Z\"
 objects:
 - apiVersion: punctual.dev/v1alpha1
@@ -12,7 +12,7 @@ objects:
     run: {actionClass: Fenced, simulated: {}}
 ";
 
-const QUEUE: &str = "\
+pub(super) const QUEUE: &str = "\
 start: \"2026-11-29T02:00:00Z\"
 objects:
 - apiVersion: punctual.dev/v1alpha1
@@ -21,7 +21,7 @@ objects:
 ";
 
 /// A report of a tenant.
-fn report(name: &str, tenant: &str, more: &str) -> String {
+pub(super) fn report(name: &str, tenant: &str, more: &str) -> String {
     format!(
         "- apiVersion: punctual.dev/v1alpha1
   kind: ReportJob
