@@ -40,7 +40,7 @@ pub(super) fn digest(facts: &Facts) -> Report {
     digest.queues();
     digest.foreign();
     digest.schedules();
-    digest.pending();
+    digest.stuck();
     let recovery = digest.recovery();
     Report {
         namespace: facts.namespace.clone(),
@@ -155,6 +155,17 @@ fn named(short: &str, value: &Value) -> Named {
     }
 }
 
+/// The short name of an occurrence's or a report's kind.
+fn short_of_work(value: &Value) -> &'static str {
+    if text(value, "/kind") == "ReportJob" { "rjob" } else { "mocc" }
+}
+
+/// The conditions of an object of any kind; none if they cannot be read.
+fn all_conditions(value: &Value) -> Vec<Condition> {
+    let conditions = value.pointer("/status/conditions").cloned().unwrap_or_default();
+    serde_json::from_value(conditions).unwrap_or_default()
+}
+
 fn known<K: DeserializeOwned>(value: &Value) -> Result<K, String> {
     K::deserialize(value).map_err(|error| error.to_string())
 }
@@ -180,16 +191,13 @@ impl Digest<'_> {
     fn unresolved(&mut self) {
         let mut found: Vec<(Option<Timestamp>, Named, String)> = Vec::new();
         for value in &self.facts.unresolved {
-            let short = if text(value, "/kind") == "ReportJob" { "rjob" } else { "mocc" };
-            let conditions = value.pointer("/status/conditions").cloned().unwrap_or_default();
-            let conditions: Vec<Condition> = serde_json::from_value(conditions).unwrap_or_default();
-            let since = conditions::unresolved_since(&conditions);
+            let since = conditions::unresolved_since(&all_conditions(value));
             let reason = text(value, "/status/reason");
             let message = format!(
                 "nobody knows how its run ended ({reason}): {}",
                 text(value, "/status/message")
             );
-            found.push((since, named(short, value), message));
+            found.push((since, named(short_of_work(value), value), message));
         }
         found.sort_by(|a, b| (a.0, &a.1.object).cmp(&(b.0, &b.1.object)));
         for (since, of, message) in found {
@@ -347,15 +355,14 @@ impl Digest<'_> {
         }
     }
 
-    /// Occurrences that cannot start.
-    fn pending(&mut self) {
-        for value in &self.facts.pending {
-            let reason = text(value, "/status/reason");
-            if matches!(reason, "CreateRefused" | "ProviderUnreachable" | "ScheduleNotFound") {
-                let since = moment(value, "/metadata/creationTimestamp");
-                let message = format!("it cannot start: {}", text(value, "/status/message"));
-                self.need(&named("mocc", value), reason, message, since);
-            }
+    /// Occurrences and reports that cannot start.
+    fn stuck(&mut self) {
+        for value in &self.facts.stuck {
+            let since = conditions::refused_since(&all_conditions(value))
+                .or_else(|| moment(value, "/metadata/creationTimestamp"));
+            let message = format!("it cannot start: {}", text(value, "/status/message"));
+            let of = named(short_of_work(value), value);
+            self.need(&of, text(value, "/status/reason"), message, since);
         }
     }
 

@@ -14,6 +14,7 @@ use crate::{
     },
     cli::{CliError, trouble::Call, why},
     cluster::{ApiError, Object, ObjectKey, Person},
+    runs::{CREATE_REFUSED, PROVIDER_UNREACHABLE},
     time::WallClock,
 };
 
@@ -21,6 +22,16 @@ use crate::{
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 /// Most looks: three seconds in all, twice the time between renewals.
 const MAX_LOOKS: u32 = 10;
+
+/// Reasons of what is accepted and cannot start until a person does something about it.
+const STUCK: [&str; 4] =
+    [CREATE_REFUSED, PROVIDER_UNREACHABLE, "ScheduleNotFound", "QueueNotFound"];
+
+/// Whether something is accepted and cannot start.
+fn is_stuck(work: &Value) -> bool {
+    let reason = work.pointer("/status/reason").and_then(Value::as_str);
+    reason.is_some_and(|reason| STUCK.contains(&reason))
+}
 
 /// Everything that the report depends on.
 #[derive(Clone, Debug)]
@@ -43,8 +54,8 @@ pub(super) struct Facts {
     pub(super) queues: Vec<Value>,
     /// Occurrences and reports that are Unresolved.
     pub(super) unresolved: Vec<Value>,
-    /// Occurrences that wait to start.
-    pub(super) pending: Vec<Value>,
+    /// Occurrences and reports that cannot start, for a reason that a person can remove.
+    pub(super) stuck: Vec<Value>,
     /// Recovery traces.
     pub(super) traces: Vec<Value>,
     /// Events about objects that are left alone.
@@ -74,7 +85,11 @@ pub(super) async fn gather(
         reading.list::<ReportJob>("status.state=Unresolved").await,
     ]
     .concat();
-    let pending = reading.list::<MaintenanceOccurrence>("status.state=Pending").await;
+    let stuck = [
+        reading.stuck::<MaintenanceOccurrence>("status.state=Pending").await,
+        reading.stuck::<ReportJob>("status.state=Queued").await,
+    ]
+    .concat();
     let foreign = reading.list::<Event>("reason=ForeignFence").await;
     let lease_key = lease.find(&traces);
     let lease_events = match &lease_key {
@@ -94,7 +109,7 @@ pub(super) async fn gather(
         schedules,
         queues,
         unresolved,
-        pending,
+        stuck,
         traces,
         foreign,
         lease_events,
@@ -123,6 +138,14 @@ impl Reading<'_> {
         self.soft::<K>(namespace.as_deref(), read)
     }
 
+    /// What cannot start among what waits. Thousands may wait.
+    async fn stuck<K: Object>(&mut self, fields: &str) -> Vec<Value> {
+        let namespace = self.namespace.clone();
+        let reader = self.person.reader();
+        let read = why::read::sift::<K>(&reader, namespace.as_deref(), fields, is_stuck).await;
+        self.soft::<K>(namespace.as_deref(), read)
+    }
+
     async fn traces(&mut self, lease: &why::read::LeasePlace) -> Vec<Value> {
         let (place, read) = why::read::traces(&self.person.reader(), lease).await;
         self.soft::<RecoveryTrace>(place, read)
@@ -146,7 +169,10 @@ impl Reading<'_> {
             }
             Err(error) => {
                 let call = Call::of::<K>("list", self.person).within(namespace);
-                self.not_read.push(call.left_out(&error));
+                let sentence = call.left_out(&error);
+                if !self.not_read.contains(&sentence) {
+                    self.not_read.push(sentence);
+                }
                 // A kind that is not installed is an answer: there are none.
                 self.answers |= error == ApiError::NotFound;
                 self.trouble.get_or_insert(call.failed(error));

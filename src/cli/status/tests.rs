@@ -3,8 +3,17 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{digest::digest, read::Facts, report::Report};
-use crate::cluster::ObjectKey;
+use super::{
+    digest::digest,
+    read::{Facts, gather},
+    report::Report,
+};
+use crate::{
+    cli::why::read::LeasePlace,
+    cluster::{ObjectKey, Person},
+    sim::api::Model,
+    time::WallClock,
+};
 
 const NOW: &str = "2026-11-29T03:00:00Z";
 
@@ -49,7 +58,7 @@ fn well() -> Facts {
             &json!({"slots": "3/8", "waiting": 12, "admissions": "Open", "reason": "Open", "drain": {"jobs": 15, "slotSeconds": 900, "aboutTime": "2026-11-29T03:05:00Z"}}),
         )],
         unresolved: Vec::new(),
-        pending: Vec::new(),
+        stuck: Vec::new(),
         traces: vec![trace(true, "2026-11-29T01:00:00Z")],
         foreign: Vec::new(),
         lease_events: Vec::new(),
@@ -168,8 +177,14 @@ fn in_trouble() -> Facts {
     facts.queues = vec![queue(
         &json!({"admissions": "Paused", "reason": "RecoveryIncomplete", "conditions": not_ready("RecoveryIncomplete", "2026-11-29T02:50:00Z")}),
     )];
-    facts.pending = vec![
+    facts.stuck = vec![
         json!({"metadata": {"name": "x-202611290200", "namespace": "docs", "creationTimestamp": NOW}, "status": {"reason": "CreateRefused", "message": "quota"}}),
+        json!({
+            "kind": "ReportJob", "metadata": {"name": "acme-2", "namespace": "docs", "creationTimestamp": "2026-11-29T01:00:00Z"},
+            "status": {"reason": "CreateRefused", "message": "exceeded quota: compute", "conditions": [
+                {"type": "Accepted", "status": "False", "reason": "CreateRefused", "message": "", "lastTransitionTime": "2026-11-29T02:55:00Z"},
+            ]},
+        }),
     ];
     facts.foreign = vec![
         json!({"reason": "ForeignFence", "note": "n", "eventTime": "2026-11-29T02:00:00.000000Z", "regarding": {"kind": "ReportQueue", "namespace": "docs", "name": "q"}}),
@@ -195,6 +210,7 @@ fn everything_that_needs_a_person_is_named_with_its_age() {
         ("docs/msched/refused", "RunRefused"),
         ("docs/msched/broken", "Unreadable"),
         ("docs/mocc/x-202611290200", "CreateRefused"),
+        ("docs/rjob/acme-2", "CreateRefused"),
         ("system/rtrace/punctual-4212", "RecoveryIncomplete"),
     ];
     let expected: Vec<_> = expected.map(|(a, b)| (a.to_owned(), b.to_owned())).into();
@@ -203,7 +219,9 @@ fn everything_that_needs_a_person_is_named_with_its_age() {
     assert_eq!((s.total, s.active, s.suspended, s.invalid, s.new, s.late), (7, 4, 1, 1, 1, 2));
     let text = report.text(now());
     for part in [
-        "11 things need a person:",
+        "12 things need a person:",
+        "docs/rjob/acme-2 CreateRefused, 5m ago",
+        "it cannot start: exceeded quota: compute",
         "docs/mocc/nightly-202611290200 Unresolved, 50m ago",
         "kubectl punctual why rjob/acme-1 -n docs",
         "is not complete",
@@ -271,7 +289,7 @@ fn nothing_that_is_stored_makes_it_fail() {
     facts.schedules = odd.to_vec();
     facts.queues = odd.to_vec();
     facts.unresolved = odd.to_vec();
-    facts.pending = odd.to_vec();
+    facts.stuck = odd.to_vec();
     facts.traces = odd.to_vec();
     facts.foreign = odd.to_vec();
     facts.lease_events = odd.to_vec();
@@ -281,4 +299,65 @@ fn nothing_that_is_stored_makes_it_fail() {
         assert!(report.needs_a_person());
         assert!(!report.text(now()).is_empty());
     }
+}
+
+/// What `status` reads of a cluster in which these are.
+fn read(objects: &[Value]) -> Facts {
+    let model = Model::new(WallClock::driven(now()));
+    model.install_crds();
+    for object in objects {
+        model.install(object).unwrap_or_else(|error| panic!("{error}: {object}"));
+    }
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.unwrap().block_on(async {
+        let person = Person::single(&model.server(0).client("reader"), "docs");
+        gather(&person, false, &LeasePlace::default()).await.unwrap()
+    })
+}
+
+fn report(name: &str, status: &Value) -> Value {
+    json!({
+        "apiVersion": "punctual.dev/v1alpha1", "kind": "ReportJob",
+        "metadata": {"name": name, "namespace": "docs"},
+        "spec": {"queueName": "reports", "tenant": "acme", "run": {"simulated": {}}},
+        "status": status,
+    })
+}
+
+fn occurrence(minute: u32, status: &Value) -> Value {
+    json!({
+        "apiVersion": "punctual.dev/v1alpha1", "kind": "MaintenanceOccurrence",
+        "metadata": {"name": format!("nightly-2026112902{minute:02}"), "namespace": "docs"},
+        "spec": {"scheduleName": "nightly", "intendedTime": format!("2026-11-29T02:{minute:02}:00Z")},
+        "status": status,
+    })
+}
+
+#[test]
+fn what_is_accepted_and_cannot_start_is_found_whatever_kind_it_is_of() {
+    let mut objects = Vec::new();
+    for (n, reason) in
+        ["CreateRefused", "ProviderUnreachable", "ScheduleNotFound", "Waiting"].iter().enumerate()
+    {
+        let status = json!({"state": "Pending", "reason": reason, "message": "m"});
+        objects.push(occurrence(u32::try_from(n).unwrap(), &status));
+    }
+    for reason in ["CreateRefused", "ProviderUnreachable", "QueueNotFound", "WaitingForSlot"] {
+        let status = json!({"state": "Queued", "reason": reason, "message": "m"});
+        objects.push(report(&reason.to_lowercase(), &status));
+    }
+    // What ended with such a reason waits for nobody.
+    objects.push(report("over", &json!({"state": "Failed", "reason": "CreateRefused"})));
+    let mut found = needs(&digest(&read(&objects)));
+    found.sort();
+    let expected = [
+        ("docs/mocc/nightly-202611290200", "CreateRefused"),
+        ("docs/mocc/nightly-202611290201", "ProviderUnreachable"),
+        ("docs/mocc/nightly-202611290202", "ScheduleNotFound"),
+        ("docs/rjob/createrefused", "CreateRefused"),
+        ("docs/rjob/providerunreachable", "ProviderUnreachable"),
+        ("docs/rjob/queuenotfound", "QueueNotFound"),
+    ];
+    assert_eq!(found, expected.map(|(object, reason)| (object.to_owned(), reason.to_owned())));
 }
