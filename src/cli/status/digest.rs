@@ -1,12 +1,11 @@
 //! From what was read to a report: pure.
 
-use std::collections::BTreeMap;
-
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
+    fences::{self, Key},
     read::Facts,
     report::{Bounded, Clocks, Leader, Need, NextInstant, QueueRow, Recovery, Report, Schedules},
 };
@@ -54,11 +53,11 @@ pub(super) fn digest(facts: &Facts) -> Report {
     }
 }
 
-fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn moment(value: &Value, pointer: &str) -> Option<Timestamp> {
+pub(super) fn moment(value: &Value, pointer: &str) -> Option<Timestamp> {
     text(value, pointer).parse().ok()
 }
 
@@ -247,29 +246,11 @@ impl Digest<'_> {
     }
 
     fn foreign(&mut self) {
-        let mut seen = BTreeMap::new();
-        for event in &self.facts.foreign {
-            let kind = text(event, "/regarding/kind");
-            let short = match kind {
-                "MaintenanceOccurrence" => "mocc",
-                "MaintenanceSchedule" => "msched",
-                "ReportJob" => "rjob",
-                "ReportQueue" => "rqueue",
-                "ReportSchedule" => "rsched",
-                _ => continue,
-            };
-            let (namespace, name) =
-                (text(event, "/regarding/namespace"), text(event, "/regarding/name"));
-            let since = moment(event, "/eventTime");
-            let key = (namespace.to_owned(), short, name.to_owned());
-            let known = seen.entry(key).or_insert((since, text(event, "/note").to_owned()));
-            known.0 = known.0.min(since);
-        }
-        for ((namespace, short, name), (since, note)) in seen {
+        for (Key { namespace, short, name }, (since, message)) in fences::left_alone(self.facts) {
             let object = format!("{short}/{name}");
             let target = Target::new(object.clone(), &namespace);
             let of = Named { object: format!("{namespace}/{object}"), target };
-            self.need(&of, "ForeignFence", note, since);
+            self.need(&of, "ForeignFence", message, since);
         }
     }
 

@@ -7,6 +7,7 @@ use super::{
 };
 
 mod digest;
+mod fences;
 mod read;
 mod report;
 #[cfg(test)]

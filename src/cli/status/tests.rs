@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     digest::digest,
+    fences::{self, Fences},
     read::{Facts, gather},
     report::Report,
 };
@@ -60,6 +61,7 @@ fn well() -> Facts {
         unresolved: Vec::new(),
         stuck: Vec::new(),
         traces: vec![trace(true, "2026-11-29T01:00:00Z")],
+        fences: Fences::new(),
         foreign: Vec::new(),
         lease_events: Vec::new(),
         not_read: Vec::new(),
@@ -360,4 +362,96 @@ fn what_is_accepted_and_cannot_start_is_found_whatever_kind_it_is_of() {
         ("docs/rjob/queuenotfound", "QueueNotFound"),
     ];
     assert_eq!(found, expected.map(|(object, reason)| (object.to_owned(), reason.to_owned())));
+}
+
+/// The Lease of epoch 4212, and a trace that says where it is.
+fn led() -> Vec<Value> {
+    let mut lease = lease("p-1/n", "2026-11-29T02:59:59.000000Z");
+    lease["apiVersion"] = json!("coordination.k8s.io/v1");
+    lease["kind"] = json!("Lease");
+    lease["metadata"]["annotations"]["punctual.dev/nonce"] = json!("own");
+    vec![lease, trace(true, "2026-11-29T01:00:00Z")]
+}
+
+fn fence(epoch: i64, nonce: &str) -> Value {
+    json!({"fence": {"epoch": epoch, "nonce": nonce}})
+}
+
+fn told_of(kind: &str, name: &str) -> Value {
+    json!({
+        "apiVersion": "events.k8s.io/v1", "kind": "Event",
+        "metadata": {"name": format!("{name}.0123456789abcdef"), "namespace": "docs"},
+        "eventTime": "2026-11-29T02:30:00.000000Z", "type": "Warning", "reason": "ForeignFence",
+        "action": "Write", "note": "the words of the event", "reportingController": "punctual.dev/operator",
+        "reportingInstance": "p-1",
+        "regarding": {"apiVersion": "punctual.dev/v1alpha1", "kind": kind, "namespace": "docs", "name": name},
+    })
+}
+
+fn left_alone(facts: &Facts) -> Vec<String> {
+    let needs = needs(&digest(facts)).into_iter();
+    needs.filter(|(_, reason)| reason == "ForeignFence").map(|(object, _)| object).collect()
+}
+
+#[test]
+fn what_is_left_alone_is_known_by_its_fence_while_it_is_so() {
+    let with = |mut object: Value, status: &Value| {
+        object["status"]["fence"] = status["fence"].clone();
+        object
+    };
+    let (newer, twin) = (fence(5000, "x"), fence(4212, "other"));
+    let (own, older) = (fence(4212, "own"), fence(12, "x"));
+    let mut objects = led();
+    objects.extend([
+        with(schedule("newer", &json!({"state": "Active"})), &newer),
+        with(schedule("own", &json!({"state": "Active"})), &own),
+        with(schedule("never-written", &json!({"state": "Active"})), &Value::Null),
+        with(queue(&json!({})), &twin),
+        with(report("runs", &json!({"state": "Running"})), &newer),
+        with(report("waits", &json!({"state": "Queued"})), &older),
+        with(occurrence(0, &json!({"state": "Pending"})), &newer),
+        // Over: of these only what an event names is looked at.
+        with(occurrence(1, &json!({"state": "Succeeded"})), &newer),
+        with(occurrence(2, &json!({"state": "Succeeded"})), &newer),
+        told_of("MaintenanceOccurrence", "nightly-202611290201"),
+        // Told of, and taken over or removed since.
+        with(occurrence(3, &json!({"state": "Succeeded"})), &own),
+        told_of("MaintenanceOccurrence", "nightly-202611290203"),
+        told_of("ReportQueue", "removed"),
+        told_of("ReportJob", "waits"),
+        told_of("ReportJob", "runs"),
+    ]);
+    let facts = read(&objects);
+    let expected = [
+        "docs/mocc/nightly-202611290200",
+        "docs/mocc/nightly-202611290201",
+        "docs/msched/newer",
+        "docs/rjob/runs",
+        "docs/rqueue/reports",
+    ];
+    assert_eq!(left_alone(&facts), expected);
+    let text = digest(&facts).text(now());
+    for part in ["docs/rjob/runs ForeignFence, 30m ago", "the fence of epoch 5000"] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    assert!(!text.contains("the words of the event"), "{text}");
+}
+
+#[test]
+fn without_a_term_to_compare_with_the_events_are_believed() {
+    let mut facts = read(&led());
+    let key = |short| fences::Key { namespace: "docs".into(), short, name: "a".into() };
+    let fence = |epoch| Some(crate::api::Fence { epoch, nonce: "x".into() });
+    facts.fences = [(key("rjob"), fence(5000)), (key("rqueue"), fence(9000))].into();
+    assert_eq!(left_alone(&facts), ["docs/rjob/a", "docs/rqueue/a"]);
+    // Another installation had a term in between: the one object may be its own.
+    let mut other = trace(true, "2026-11-29T01:00:00Z");
+    (other["spec"]["leaseName"], other["spec"]["epoch"]) = (json!("theirs"), json!(6000));
+    facts.traces.push(other);
+    assert_eq!(left_alone(&facts), ["docs/rqueue/a"]);
+    facts.foreign = vec![told_of("ReportJob", "a")];
+    assert_eq!(left_alone(&facts), ["docs/rjob/a", "docs/rqueue/a"]);
+    facts.lease = None;
+    assert_eq!(left_alone(&facts), ["docs/rjob/a"]);
+    assert!(digest(&facts).text(now()).contains("the words of the event"));
 }
