@@ -195,9 +195,11 @@ pub(super) struct Recovery {
 }
 
 impl Report {
-    /// Whether something needs a person, or nobody leads.
-    pub(super) fn needs_a_person(&self) -> bool {
-        !self.leader.leads || self.clocks.skewed || self.needs.total > 0
+    /// Whether all is well: somebody leads, nothing needs a person, and nothing is left out, so that
+    /// this is known.
+    pub(super) fn is_well(&self) -> bool {
+        let known = self.not_read.is_empty();
+        self.leader.leads && !self.clocks.skewed && self.needs.total == 0 && known
     }
 
     /// The report as text.
@@ -235,7 +237,12 @@ impl Report {
 
     fn needs_text(&self, out: &mut String, now: Timestamp) {
         if self.needs.total == 0 {
-            let _ = writeln!(out, "\nNothing needs a person.");
+            let known = if self.not_read.is_empty() {
+                "Nothing needs a person."
+            } else {
+                "Nothing that could be read needs a person. Not everything could be read: see below."
+            };
+            let _ = writeln!(out, "\n{known}");
             return;
         }
         let noun = if self.needs.total == 1 { "thing needs" } else { "things need" };

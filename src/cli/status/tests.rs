@@ -96,7 +96,7 @@ fn needs(report: &Report) -> Vec<(String, String)> {
 #[test]
 fn a_cluster_that_is_well_needs_nobody() {
     let report = digest(&well());
-    assert!(!report.needs_a_person(), "{report:?}");
+    assert!(report.is_well(), "{report:?}");
     let text = report.text(now());
     for part in [
         "Leader      p-1 since 2026-11-29T01:00:00Z (2h), epoch 4212; it renews",
@@ -132,7 +132,7 @@ fn nobody_leads_whatever_the_lease_says() {
         let mut facts = well();
         change(&mut facts);
         let report = digest(&facts);
-        assert!(report.needs_a_person() && !report.leader.leads, "{description}");
+        assert!(!report.is_well() && !report.leader.leads, "{description}");
         assert!(report.leader.message.contains(part), "{description}: {}", report.leader.message);
     }
     let mut quiet = well();
@@ -239,7 +239,7 @@ fn a_recovery_that_is_just_under_way_needs_nobody() {
     facts.queues = vec![queue(
         &json!({"admissions": "Paused", "reason": "RecoveryIncomplete", "conditions": not_ready("RecoveryIncomplete", "2026-11-29T02:59:30Z")}),
     )];
-    assert!(!digest(&facts).needs_a_person());
+    assert!(digest(&facts).is_well());
 }
 
 #[test]
@@ -269,9 +269,9 @@ fn clocks_that_disagree_are_told() {
         event("ClocksAgree", "2026-11-29T02:00:00.000000Z"),
         event("ClockSkew", "2026-11-29T02:30:00.000000Z"),
     ];
-    assert!(digest(&facts).needs_a_person());
+    assert!(!digest(&facts).is_well());
     facts.lease_events.push(event("ClocksAgree", "2026-11-29T02:40:00.000000Z"));
-    assert!(!digest(&facts).needs_a_person());
+    assert!(digest(&facts).is_well());
     facts.server_time = Some("2026-11-29T02:58:00Z".parse().unwrap());
     let report = digest(&facts);
     assert_eq!(report.clocks.own_ahead_seconds, Some(120));
@@ -298,7 +298,7 @@ fn nothing_that_is_stored_makes_it_fail() {
     for lease in odd {
         facts.lease = Some(lease);
         let report = digest(&facts);
-        assert!(report.needs_a_person());
+        assert!(!report.is_well());
         assert!(!report.text(now()).is_empty());
     }
 }
@@ -454,4 +454,17 @@ fn without_a_term_to_compare_with_the_events_are_believed() {
     facts.lease = None;
     assert_eq!(left_alone(&facts), ["docs/rjob/a"]);
     assert!(digest(&facts).text(now()).contains("the words of the event"));
+}
+
+#[test]
+fn what_could_not_be_read_is_not_said_to_be_well() {
+    let mut facts = well();
+    facts.not_read = vec!["you may not list reportjobs.punctual.dev in all namespaces".to_owned()];
+    let report = digest(&facts);
+    assert!(!report.is_well());
+    let text = report.text(now());
+    for part in ["Nothing that could be read needs a person.", "Not read:\n  you may not list"] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    assert!(!text.contains("Nothing needs a person"), "{text}");
 }
