@@ -36,7 +36,7 @@ mod start;
 
 pub use ignored::is_about_ignored;
 pub use note::Note;
-pub use outcome::{OUTCOME_UNKNOWN, RETRY_REQUESTED, RETRY_SCHEDULED, may_retry};
+pub use outcome::{DUPLICATE_POD, OUTCOME_UNKNOWN, RETRY_REQUESTED, RETRY_SCHEDULED, may_retry};
 pub use person::RESOLVED_BY_PERSON;
 pub use record::{Acceptance, End, Phase, Record, open_attempt};
 pub use start::{CREATE_REFUSED, UNANSWERED_INTERVAL};
