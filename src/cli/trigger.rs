@@ -3,7 +3,7 @@
 //! They have the same identity as those that the operator makes, so asking for an instant that is
 //! over gives its recorded result and runs nothing.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -136,9 +136,24 @@ impl Answer {
                 .is_some_and(|state| state.is_terminal() && state != OccurrenceState::Succeeded)
     }
 
-    /// For people: the sentence with `more` behind it.
+    /// For people: the sentence with `more` behind it, and of one that exists what is recorded.
     fn text(&self, more: &str) -> String {
-        format!("{}{more}\n", self.sentence())
+        let mut text = format!("{}{more}\n", self.sentence());
+        if !self.existing {
+            return text;
+        }
+        if let Some(message) = self.message.as_ref().filter(|message| !message.is_empty()) {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "  message: {message}");
+        }
+        if let Some(result) = self.result.as_ref().filter(|result| !result.is_empty()) {
+            let values = result.iter().map(|(key, value)| match value {
+                ResultValue::Text(text) => format!("{key}={text}"),
+                ResultValue::Integer(number) => format!("{key}={number}"),
+            });
+            let _ = writeln!(text, "  result: {}", values.collect::<Vec<_>>().join(", "));
+        }
+        text
     }
 
     fn sentence(&self) -> String {
@@ -253,7 +268,9 @@ impl Backfilled {
                 return text;
             }
             let text = text.trim_end_matches('.');
-            format!("{text}. It stopped after {done} of {total} instants; the same command goes on: what exists is not created again")
+            format!(
+                "{text}. It stopped after {done} of {total} instants; the same command goes on: what exists is not created again"
+            )
         };
         self.stopped.map(|error| match error {
             CliError::BadUsage(text) => CliError::BadUsage(words(text)),
@@ -375,6 +392,23 @@ mod tests {
         let mut occurrence = by_hand(&schedule("0 * * * *"), at);
         occurrence.status = serde_json::from_value(status.clone()).unwrap();
         Answer::of(occurrence, existing)
+    }
+
+    #[test]
+    fn what_exists_is_printed_with_what_is_recorded_of_it() {
+        let at = "2026-01-01T01:00:00Z".parse().unwrap();
+        let status = serde_json::json!({
+            "state": "Failed", "reason": "ExitCode", "message": "exit code 3",
+            "result": {"rows": 3, "file": "a.csv"},
+        });
+        assert_eq!(
+            answer(at, true, &status).text(""),
+            "mocc/s-202601010100 exists: Failed (ExitCode)\n  message: exit code 3\n  result: file=a.csv, rows=3\n"
+        );
+        let none = serde_json::Value::Null;
+        let new = answer(at, false, &none).text(" (dry run: not created)");
+        assert_eq!(new, "mocc/s-202601010100 created (dry run: not created)\n");
+        assert_eq!(answer(at, true, &none).text(""), "mocc/s-202601010100 exists: Pending\n");
     }
 
     #[tokio::test]
