@@ -1,13 +1,16 @@
 //! From what was read to a report: pure.
 
 use jiff::{SignedDuration, Timestamp};
+use kube::Resource as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
     fences::{self, Key},
     read::Facts,
-    report::{Bounded, Clocks, Leader, Need, NextInstant, QueueRow, Recovery, Report, Schedules},
+    report::{
+        Bounded, Clocks, Lateness, Leader, Need, NextInstant, QueueRow, Recovery, Report, Schedules,
+    },
 };
 use crate::{
     api::{
@@ -283,6 +286,9 @@ impl Digest<'_> {
             None => self.schedules.new += 1,
         }
         self.schedules.running += usize::try_from(status.active.unwrap_or(0)).unwrap_or(0);
+        if S::kind(&()) == MaintenanceSchedule::kind(&()) {
+            self.lateness_of(&of, &status);
+        }
         self.next_of(&of, &status);
         if let Some(ready) = find(&status.conditions, conditions::READY)
             && ready.status == ConditionStatus::False
@@ -292,6 +298,15 @@ impl Digest<'_> {
         }
         self.refused(&of, &status.conditions);
         self.name_conflicts(&of, &status);
+    }
+
+    /// A report is not late: it waits in its queue.
+    fn lateness_of(&mut self, of: &Named, status: &MaintenanceScheduleStatus) {
+        let Some(seconds) = status.lateness_seconds else { return };
+        let most = self.schedules.lateness.as_ref().is_none_or(|known| seconds > known.seconds);
+        if most {
+            self.schedules.lateness = Some(Lateness { seconds, schedule: of.object.clone() });
+        }
     }
 
     fn next_of(&mut self, of: &Named, status: &MaintenanceScheduleStatus) {

@@ -405,7 +405,7 @@ fn what_is_left_alone_is_known_by_its_fence_while_it_is_so() {
     objects.extend([
         with(schedule("newer", &json!({"state": "Active"})), &newer),
         with(schedule("own", &json!({"state": "Active"})), &own),
-        with(schedule("never-written", &json!({"state": "Active"})), &Value::Null),
+        schedule("never-written", &json!({"state": "Active"})),
         with(queue(&json!({})), &twin),
         with(report("runs", &json!({"state": "Running"})), &newer),
         with(report("waits", &json!({"state": "Queued"})), &older),
@@ -431,7 +431,7 @@ fn what_is_left_alone_is_known_by_its_fence_while_it_is_so() {
     ];
     assert_eq!(left_alone(&facts), expected);
     let text = digest(&facts).text(now());
-    for part in ["docs/rjob/runs ForeignFence, 30m ago", "the fence of epoch 5000"] {
+    for part in ["docs/rjob/runs ForeignFence, 30m ago", "(status.fence) is of epoch 5000"] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
     assert!(!text.contains("the words of the event"), "{text}");
@@ -467,4 +467,25 @@ fn what_could_not_be_read_is_not_said_to_be_well() {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
     assert!(!text.contains("Nothing needs a person"), "{text}");
+}
+
+#[test]
+fn how_late_starts_are_is_told_by_the_latest() {
+    let mut facts = well();
+    assert!(!digest(&facts).text(now()).contains("Newest starts"), "nothing has started");
+    facts.schedules = [("a", 3), ("b", 75), ("c", 0)]
+        .map(|(name, seconds)| schedule(name, &json!({"latenessSeconds": seconds})))
+        .into();
+    facts.schedules.push(schedule("new", &Value::Null));
+    // Reports wait in their queue, which makes nobody late.
+    facts.schedules.push(json!({
+        "apiVersion": "punctual.dev/v1alpha1", "kind": "ReportSchedule",
+        "metadata": {"name": "r", "namespace": "docs"},
+        "spec": {"schedule": "@daily", "jobTemplate": {"spec": {"queueName": "q", "tenant": "t"}}},
+        "status": {"latenessSeconds": 900},
+    }));
+    let report = digest(&facts);
+    assert_eq!(report.schedules.lateness.as_ref().unwrap().seconds, 75);
+    let text = report.text(now());
+    assert!(text.contains("Newest starts were at most 75 s late (docs/msched/b)."), "{text}");
 }
