@@ -13,6 +13,12 @@ use crate::{api, yaml};
 
 /// Arguments of `punctual crds`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  # Install or update them.
+  kubectl punctual crds | kubectl apply --server-side -f -
+  # One file for each kind.
+  kubectl punctual crds --dir crds/")]
 pub struct Args {
     /// Write one file for each kind into this directory, in place of printing. May be given again.
     #[arg(long, value_name = "DIRECTORY")]

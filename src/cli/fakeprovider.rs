@@ -16,6 +16,12 @@ const CRASHED: i32 = 137;
 
 /// Arguments of `punctual fake-provider`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  # For a run with http: {url: http://127.0.0.1:8700}.
+  kubectl punctual fake-provider
+  # Runs take a minute, and requests need a token.
+  kubectl punctual fake-provider --listen 127.0.0.1:9000 --token-file token --duration-seconds 60")]
 pub struct Args {
     /// Where it listens.
     #[arg(long, default_value = "127.0.0.1:8700", value_name = "ADDRESS:PORT")]

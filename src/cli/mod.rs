@@ -195,6 +195,58 @@ mod tests {
     }
 
     #[test]
+    fn every_command_shows_an_example_that_can_be_typed() {
+        let mut all = command();
+        all.build();
+        let known = all.clone();
+        let commands = all.get_subcommands().flat_map(|one| {
+            let below: Vec<_> = one.get_subcommands().filter(|b| b.get_name() != "help").collect();
+            if below.is_empty() { vec![one] } else { below }
+        });
+        let mut examples = 0;
+        for one in commands.filter(|one| one.get_name() != "help") {
+            let help = one.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let name = one.get_name();
+            let (_, lines) = help
+                .split_once("Examples:\n")
+                .unwrap_or_else(|| panic!("{name} shows no examples: {help:?}"));
+            let lines = lines.split("\n\n").next().unwrap_or_default().replace("\\\n", " ");
+            // What is piped or written elsewhere is another program's.
+            let parts = lines.lines().flat_map(|line| line.split(['|', '>'])).map(str::trim);
+            let ours: Vec<&str> = parts.filter(|part| is_ours(part)).collect();
+            let own = ours.iter().any(|line| line.contains(&format!(" {name}")));
+            assert!(own, "{name}: none of its examples calls it: {help}");
+            for line in ours {
+                let words = words(line.trim_start_matches("kubectl "));
+                let parsed = known.clone().try_get_matches_from(&words);
+                assert!(parsed.is_ok(), "{name}: {words:?}: {}", parsed.unwrap_err());
+                examples += 1;
+            }
+        }
+        assert!(examples >= 30, "only {examples} examples were tried");
+    }
+
+    /// Whether a line of examples calls this program.
+    fn is_ours(line: &str) -> bool {
+        ["punctual ", "kubectl punctual "].iter().any(|program| line.starts_with(program))
+    }
+
+    /// A line as a shell takes it apart.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut quote) = (vec![String::new()], None);
+        for character in line.chars() {
+            match (quote, character) {
+                (Some(open), _) if character == open => quote = None,
+                (None, '\'' | '"') => quote = Some(character),
+                (None, ' ') => words.push(String::new()),
+                _ => words.last_mut().unwrap().push(character),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
+    #[test]
     fn every_command_that_acts_on_a_cluster_shows_examples_and_exit_codes() {
         let mut all = command();
         all.build();

@@ -39,6 +39,15 @@ const DAY_SECONDS: u64 = 24 * 60 * 60;
 
 /// Arguments of `punctual run`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  # As the chart runs it, in a Pod: what is to be set comes from the environment.
+  punctual run
+  # On a workstation, with the rights of the kubeconfig's context.
+  punctual run --lease-namespace punctual-system
+
+Exit codes: 0 it was asked to end; 1 something is wrong; 2 bad usage; 4 leadership was lost, and 5 the
+same, noticed too late: the process is to be started anew, as a Pod is.")]
 pub struct Args {
     /// Name of the Lease by which the replicas elect their leader.
     #[arg(long, env = "PUNCTUAL_LEASE_NAME", default_value = "punctual", value_name = "NAME")]

@@ -6,6 +6,10 @@ use super::{CliError, DONE, output, target::Output};
 
 /// Arguments of `punctual version`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  kubectl punctual version
+  kubectl punctual version -o json")]
 pub struct Args {
     /// Form of the answer.
     #[arg(short, long, value_enum, default_value_t)]

@@ -95,18 +95,19 @@ impl Reader {
         self.list_with(namespace, ListParams::default().limit(PAGE_SIZE).fields(fields)).await
     }
 
-    /// All objects of a kind, in one namespace or (`None`) in all, page by page, for lists that need
-    /// not be kept. `take` is told of each page whether the list begins (again, if its continue token
+    /// All objects of a kind, in one namespace or (`None`) in all, that match the field selector, page
+    /// by page, for lists that need not be kept. `take` is told of each page whether the list begins (again, if its continue token
     /// expired: what was taken before counts no more), the objects, and how many are about to come.
     pub async fn pages<K: Object>(
         &self,
         namespace: Option<&str>,
+        fields: &str,
         mut take: impl FnMut(bool, Listed<K>, i64),
     ) -> Result<(), ApiError> {
         let api = self.api(namespace);
         let mut last = ApiError::Gone;
         for _ in 0..=MAX_RESTARTS {
-            let params = ListParams::default().limit(PAGE_SIZE);
+            let params = ListParams::default().limit(PAGE_SIZE).fields(fields);
             let mut first = true;
             let outcome = each_page(&api, params, |page, rest| {
                 take(std::mem::take(&mut first), page, rest);

@@ -36,14 +36,15 @@ mod start;
 
 pub use ignored::is_about_ignored;
 pub use note::Note;
-pub use outcome::{OUTCOME_UNKNOWN, RETRY_REQUESTED, RETRY_SCHEDULED, may_retry};
+pub use outcome::{DUPLICATE_POD, OUTCOME_UNKNOWN, RETRY_REQUESTED, RETRY_SCHEDULED, may_retry};
 pub use person::RESOLVED_BY_PERSON;
 pub use record::{Acceptance, End, Phase, Record, open_attempt};
+pub use start::{CREATE_REFUSED, UNANSWERED_INTERVAL};
 
 /// How long preparing is tried while the API server refuses, when there is no deadline.
-const PREPARE_PATIENCE: SignedDuration = SignedDuration::from_mins(10);
+pub const PREPARE_PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 /// Reason of a run whose provider gives no answer.
-const PROVIDER_UNREACHABLE: &str = "ProviderUnreachable";
+pub const PROVIDER_UNREACHABLE: &str = "ProviderUnreachable";
 /// How long a provider that gives no answer is asked before the attempt is Unresolved.
 pub const UNREACHABLE_PATIENCE: SignedDuration =
     SignedDuration::from_secs(UNREACHABLE_TIME.as_secs().cast_signed());

@@ -26,7 +26,7 @@ const RESULT_LOST: &str = "ResultLost";
 /// Reason of a run that succeeded without the artifact that it owes.
 const ARTIFACT_MISSING: &str = "ArtifactMissing";
 /// Reason of an attempt whose Job had more than one pod: only a person can say what that did.
-const DUPLICATE_POD: &str = "DuplicatePod";
+pub const DUPLICATE_POD: &str = "DuplicatePod";
 /// Reason of an attempt that is stopped because its outcome is unknown and it may be repeated.
 pub const OUTCOME_UNKNOWN: &str = "OutcomeUnknown";
 

@@ -12,9 +12,9 @@ use crate::{
 };
 
 /// Reason of a run that cannot be prepared for now; the condition `Accepted` says since when.
-pub(super) const CREATE_REFUSED: &str = "CreateRefused";
+pub const CREATE_REFUSED: &str = "CreateRefused";
 /// How often it is tried again to prepare a run.
-const UNANSWERED_INTERVAL: SignedDuration = SignedDuration::from_secs(5);
+pub const UNANSWERED_INTERVAL: SignedDuration = SignedDuration::from_secs(5);
 
 impl View<'_> {
     pub(super) fn begin(&self) -> Decision<Change> {

@@ -11,11 +11,14 @@ use super::{
     run::{Outcome, Run, Same, Source, Work},
 };
 use crate::{
-    api::{ANNOTATION_RUN_KEY, Attempt, AttemptOutcome, MaintenanceOccurrence, ReportJob, Time},
+    api::{
+        ANNOTATION_RUN_KEY, Attempt, AttemptOutcome, MaintenanceOccurrence, ReportJob, Resolution,
+        ResolutionDecision, Time,
+    },
     identity::{MAINTENANCE_ATTEMPT, REPORT_ATTEMPT, work_of_attempt},
     maintenance::occurrence,
     reports::job as report,
-    runs::{OUTCOME_UNKNOWN, RETRY_REQUESTED},
+    runs::{DUPLICATE_POD, OUTCOME_UNKNOWN, RETRY_REQUESTED},
 };
 
 /// Hex digits of an identity at the beginning of a run key.
@@ -110,7 +113,11 @@ pub(super) fn of_occurrence(occurrence: &MaintenanceOccurrence) -> WorkFact {
         work,
         id: occurrence::work(occurrence).id,
         namespace,
-        runs: of_attempts(&status.attempts, Source::Occurrence, &object, created),
+        runs: Attempts { all: &status.attempts, asked: occurrence.spec.resolution.as_ref() }.runs(
+            Source::Occurrence,
+            &object,
+            created,
+        ),
         handles: handles(&status.attempts),
     }
 }
@@ -133,7 +140,11 @@ pub(super) fn of_report(job: &ReportJob) -> WorkFact {
         work,
         id: report::work(job, None).id,
         namespace,
-        runs: of_attempts(&status.attempts, Source::Report, &format!("rjob/{name}"), created),
+        runs: Attempts { all: &status.attempts, asked: spec.resolution.as_ref() }.runs(
+            Source::Report,
+            &format!("rjob/{name}"),
+            created,
+        ),
         handles: handles(&status.attempts),
     }
 }
@@ -142,38 +153,69 @@ fn handles(attempts: &[Attempt]) -> Vec<String> {
     attempts.iter().filter_map(|attempt| attempt.handle.clone()).collect()
 }
 
-/// The runs among the attempts of one piece of work. Attempts that follow one another, each after the
-/// proven end of the one before, are one run that was tried again.
-fn of_attempts(
-    attempts: &[Attempt],
-    source: Source,
-    object: &str,
-    created: Option<Timestamp>,
-) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    let mut last: Option<&Attempt> = None;
-    for attempt in attempts.iter().filter(|attempt| has_run(attempt)) {
-        let known_by = "its name is the identity of the instant".to_owned();
-        let run = Run {
-            source,
-            object: object.to_owned(),
-            attempt: Some(attempt.number),
-            created: created.map(Time::new),
-            started: attempt.start_time.or(attempt.released_time).or(attempt.prepared_time),
-            ended: attempt.completion_time,
-            outcome: outcome(attempt),
-            known_by,
-            record: false,
-        };
-        match (last, runs.last_mut()) {
-            (Some(before), Some(same)) if is_over_before(before, attempt) => {
-                (same.attempt, same.ended, same.outcome) = (run.attempt, run.ended, run.outcome);
+/// The attempts of one piece of work, and what a person asked for of one of them.
+struct Attempts<'a> {
+    all: &'a [Attempt],
+    asked: Option<&'a Resolution>,
+}
+
+impl Attempts<'_> {
+    /// The runs among them. Attempts that follow one another, each after the proven end of the one
+    /// before, are one run that was tried again.
+    fn runs(&self, source: Source, object: &str, created: Option<Timestamp>) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        let mut last: Option<&Attempt> = None;
+        for attempt in self.all.iter().filter(|attempt| has_run(attempt)) {
+            let known_by = "its name is the identity of the instant".to_owned();
+            let run = Run {
+                source,
+                object: object.to_owned(),
+                attempt: Some(attempt.number),
+                created: created.map(Time::new),
+                started: attempt.start_time.or(attempt.released_time).or(attempt.prepared_time),
+                ended: attempt.completion_time,
+                outcome: outcome(attempt),
+                known_by,
+                record: false,
+            };
+            match (last, runs.last_mut()) {
+                (Some(before), Some(same)) if self.is_over_before(before, attempt) => {
+                    (same.attempt, same.ended, same.outcome) =
+                        (run.attempt, run.ended, run.outcome);
+                }
+                _ => runs.push(run),
             }
-            _ => runs.push(run),
+            last = Some(attempt);
         }
-        last = Some(attempt);
+        runs
     }
-    runs
+
+    /// Whether an attempt was proven over before the next one began.
+    fn is_over_before(&self, attempt: &Attempt, next: &Attempt) -> bool {
+        let given_up = match attempt.reason.as_deref() {
+            Some(RETRY_REQUESTED) => !self.was_proven(attempt),
+            reason => reason == Some(OUTCOME_UNKNOWN),
+        };
+        let began = next.start_time.or(next.released_time).or(next.prepared_time);
+        let in_order = match (attempt.completion_time, began) {
+            (Some(over), Some(began)) => over <= began,
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        in_order && !given_up
+    }
+
+    /// Whether an attempt that a person wanted repeated is known to have been over. Without
+    /// `acceptDuplicate` the next one starts on the provider's word alone. With it, and of decisions
+    /// that a later one has replaced, it is not recorded. Nor does it help that both pods of an
+    /// attempt are over.
+    fn was_proven(&self, attempt: &Attempt) -> bool {
+        let of_this = self.asked.filter(|asked| asked.attempt == attempt.number);
+        let on_proof = of_this.is_some_and(|asked| {
+            asked.decision == ResolutionDecision::Retry && !asked.accept_duplicate
+        });
+        on_proof && attempt.stop_reason.as_deref() != Some(DUPLICATE_POD)
+    }
 }
 
 /// Whether something of the attempt ran, as far as that is recorded.
@@ -182,21 +224,6 @@ fn has_run(attempt: &Attempt) -> bool {
     let ended =
         matches!(attempt.outcome, Some(AttemptOutcome::Succeeded | AttemptOutcome::Unknown));
     attempt.start_time.is_some() || ended || open
-}
-
-/// Whether an attempt was proven over before the next one began.
-fn is_over_before(attempt: &Attempt, next: &Attempt) -> bool {
-    let given_up = attempt
-        .reason
-        .as_deref()
-        .is_some_and(|reason| [RETRY_REQUESTED, OUTCOME_UNKNOWN].contains(&reason));
-    let began = next.start_time.or(next.released_time).or(next.prepared_time);
-    let in_order = match (attempt.completion_time, began) {
-        (Some(over), Some(began)) => over <= began,
-        (Some(_), None) => true,
-        (None, _) => false,
-    };
-    in_order && !given_up
 }
 
 fn outcome(attempt: &Attempt) -> Outcome {

@@ -91,7 +91,7 @@ impl Lists<'_> {
         let mut pages = 0;
         self.person
             .reader()
-            .pages::<K>(self.namespace, |begins, page, rest| {
+            .pages::<K>(self.namespace, "", |begins, page, rest| {
                 if begins {
                     kept.clear();
                     (unreadable, pages) = (0, 0);

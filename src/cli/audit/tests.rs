@@ -245,7 +245,7 @@ fn attempts_are_one_run_unless_one_was_given_up_or_they_met() {
     };
     for (description, occurrence, runs) in [
         ("tried again after its end", retried("ExitCode", one), 1),
-        ("repeated by a person, without proof", retried("RetryRequested", one), 2),
+        ("repeated by a person, and nothing says on what proof", retried("RetryRequested", one), 2),
         ("a read whose end nobody knows", retried("OutcomeUnknown", one), 2),
         ("both at one time", retried("ExitCode", three), 2),
     ] {
@@ -263,6 +263,40 @@ fn attempts_are_one_run_unless_one_was_given_up_or_they_met() {
     });
     let first = attempt(1, INSTANT, Some(one), Some("Failed"), "RetryRequested");
     assert!(audit(&[], &[occurrence(&[first, never_ran])], &[]).groups.is_empty());
+}
+
+#[test]
+fn what_a_person_had_repeated_is_one_run_if_the_first_was_proven_over() {
+    let (one, two, three) =
+        ("2026-11-29T02:00:10Z", "2026-11-29T02:00:20Z", "2026-11-29T02:00:30Z");
+    let retried = |resolution: &Value, stop_reason: &str| {
+        let mut first = attempt(1, INSTANT, Some(one), Some("Failed"), "RetryRequested");
+        (first["stopRequestedTime"], first["stopReason"]) = (json!(one), json!(stop_reason));
+        let second = attempt(2, two, Some(three), Some("Succeeded"), "Completed");
+        (resolution.clone(), [first, second])
+    };
+    let asked = |attempt: i32, decision: &str, accept: bool| json!({"attempt": attempt, "decision": decision, "reason": "r", "acceptDuplicate": accept});
+    for (description, (resolution, attempts), runs) in [
+        ("on the provider's word", retried(&asked(1, "Retry", false), "RetryRequested"), 1),
+        ("stopped before", retried(&asked(1, "Retry", false), "DeadlineExceeded"), 1),
+        ("a second run was accepted", retried(&asked(1, "Retry", true), "RetryRequested"), 2),
+        ("another decision since", retried(&asked(2, "Succeeded", false), "RetryRequested"), 2),
+        ("it had two pods", retried(&asked(1, "Retry", false), "DuplicatePod"), 2),
+    ] {
+        let mut occurrence = occurrence(&attempts);
+        occurrence["spec"]["resolution"] = resolution.clone();
+        let report = audit(&[], &[occurrence], &[]);
+        let found: Vec<usize> = report.groups.iter().map(|group| group.runs.len()).collect();
+        assert_eq!(found, if runs > 1 { vec![runs] } else { vec![] }, "{description}");
+        let job: ReportJob = serde_json::from_value(json!({
+            "apiVersion": "punctual.dev/v1alpha1", "kind": "ReportJob",
+            "metadata": {"name": "acme-1", "namespace": "docs", "uid": "r1"},
+            "spec": {"queueName": "q", "tenant": "acme", "resolution": resolution},
+            "status": {"state": "Succeeded", "id": "0b".repeat(16), "attempts": attempts},
+        }))
+        .unwrap();
+        assert_eq!(of_report(&job).runs.len(), runs, "{description}");
+    }
 }
 
 #[test]

@@ -40,6 +40,14 @@ const MAX_SEEDS: u64 = 1_000_000;
 /// Arguments of `punctual drill`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
+Examples:
+  # The built-in restart rehearsal.
+  kubectl punctual drill
+  # A scenario of one's own, with a page that shows what happened.
+  kubectl punctual drill scenario.yaml --html drill.html
+  # Random histories.
+  kubectl punctual drill --seeds 0..2000
+
 Exit codes: 0 everything was as expected; 1 an expectation or an invariant failed; 2 a file cannot be \
 used. What a scenario file may say: docs/reference/scenarios.md.")]
 pub struct Args {

@@ -40,6 +40,12 @@ const SLOTS: i32 = 64;
 /// Arguments of `punctual simulate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
+Examples:
+  # 20,000 jobs in a day, on 64 and on 96 slots.
+  kubectl punctual simulate --jobs 20000 --slots 64,96
+  # A queue as its manifest describes it.
+  kubectl punctual simulate -f queue.yaml
+
 A flag with several values is a question: --slots 64,96 plays both and prints one line for each. \
 --weights, --max-running and --limits hold commas themselves; give them twice. How jobs come and end: \
 docs/decisions/0027-arrival-model-with-top-of-hour-bursts.md. What the numbers mean: \

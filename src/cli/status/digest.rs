@@ -1,14 +1,16 @@
 //! From what was read to a report: pure.
 
-use std::collections::BTreeMap;
-
 use jiff::{SignedDuration, Timestamp};
+use kube::Resource as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
+    fences::{self, Key},
     read::Facts,
-    report::{Bounded, Clocks, Leader, Need, NextInstant, QueueRow, Recovery, Report, Schedules},
+    report::{
+        Bounded, Clocks, Lateness, Leader, Need, NextInstant, QueueRow, Recovery, Report, Schedules,
+    },
 };
 use crate::{
     api::{
@@ -40,7 +42,7 @@ pub(super) fn digest(facts: &Facts) -> Report {
     digest.queues();
     digest.foreign();
     digest.schedules();
-    digest.pending();
+    digest.stuck();
     let recovery = digest.recovery();
     Report {
         namespace: facts.namespace.clone(),
@@ -54,11 +56,11 @@ pub(super) fn digest(facts: &Facts) -> Report {
     }
 }
 
-fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn moment(value: &Value, pointer: &str) -> Option<Timestamp> {
+pub(super) fn moment(value: &Value, pointer: &str) -> Option<Timestamp> {
     text(value, pointer).parse().ok()
 }
 
@@ -155,6 +157,17 @@ fn named(short: &str, value: &Value) -> Named {
     }
 }
 
+/// The short name of an occurrence's or a report's kind.
+fn short_of_work(value: &Value) -> &'static str {
+    if text(value, "/kind") == "ReportJob" { "rjob" } else { "mocc" }
+}
+
+/// The conditions of an object of any kind; none if they cannot be read.
+fn all_conditions(value: &Value) -> Vec<Condition> {
+    let conditions = value.pointer("/status/conditions").cloned().unwrap_or_default();
+    serde_json::from_value(conditions).unwrap_or_default()
+}
+
 fn known<K: DeserializeOwned>(value: &Value) -> Result<K, String> {
     K::deserialize(value).map_err(|error| error.to_string())
 }
@@ -180,16 +193,13 @@ impl Digest<'_> {
     fn unresolved(&mut self) {
         let mut found: Vec<(Option<Timestamp>, Named, String)> = Vec::new();
         for value in &self.facts.unresolved {
-            let short = if text(value, "/kind") == "ReportJob" { "rjob" } else { "mocc" };
-            let conditions = value.pointer("/status/conditions").cloned().unwrap_or_default();
-            let conditions: Vec<Condition> = serde_json::from_value(conditions).unwrap_or_default();
-            let since = conditions::unresolved_since(&conditions);
+            let since = conditions::unresolved_since(&all_conditions(value));
             let reason = text(value, "/status/reason");
             let message = format!(
                 "nobody knows how its run ended ({reason}): {}",
                 text(value, "/status/message")
             );
-            found.push((since, named(short, value), message));
+            found.push((since, named(short_of_work(value), value), message));
         }
         found.sort_by(|a, b| (a.0, &a.1.object).cmp(&(b.0, &b.1.object)));
         for (since, of, message) in found {
@@ -239,29 +249,11 @@ impl Digest<'_> {
     }
 
     fn foreign(&mut self) {
-        let mut seen = BTreeMap::new();
-        for event in &self.facts.foreign {
-            let kind = text(event, "/regarding/kind");
-            let short = match kind {
-                "MaintenanceOccurrence" => "mocc",
-                "MaintenanceSchedule" => "msched",
-                "ReportJob" => "rjob",
-                "ReportQueue" => "rqueue",
-                "ReportSchedule" => "rsched",
-                _ => continue,
-            };
-            let (namespace, name) =
-                (text(event, "/regarding/namespace"), text(event, "/regarding/name"));
-            let since = moment(event, "/eventTime");
-            let key = (namespace.to_owned(), short, name.to_owned());
-            let known = seen.entry(key).or_insert((since, text(event, "/note").to_owned()));
-            known.0 = known.0.min(since);
-        }
-        for ((namespace, short, name), (since, note)) in seen {
+        for (Key { namespace, short, name }, (since, message)) in fences::left_alone(self.facts) {
             let object = format!("{short}/{name}");
             let target = Target::new(object.clone(), &namespace);
             let of = Named { object: format!("{namespace}/{object}"), target };
-            self.need(&of, "ForeignFence", note, since);
+            self.need(&of, "ForeignFence", message, since);
         }
     }
 
@@ -294,6 +286,9 @@ impl Digest<'_> {
             None => self.schedules.new += 1,
         }
         self.schedules.running += usize::try_from(status.active.unwrap_or(0)).unwrap_or(0);
+        if S::kind(&()) == MaintenanceSchedule::kind(&()) {
+            self.lateness_of(&of, &status);
+        }
         self.next_of(&of, &status);
         if let Some(ready) = find(&status.conditions, conditions::READY)
             && ready.status == ConditionStatus::False
@@ -303,6 +298,15 @@ impl Digest<'_> {
         }
         self.refused(&of, &status.conditions);
         self.name_conflicts(&of, &status);
+    }
+
+    /// A report is not late: it waits in its queue.
+    fn lateness_of(&mut self, of: &Named, status: &MaintenanceScheduleStatus) {
+        let Some(seconds) = status.lateness_seconds else { return };
+        let most = self.schedules.lateness.as_ref().is_none_or(|known| seconds > known.seconds);
+        if most {
+            self.schedules.lateness = Some(Lateness { seconds, schedule: of.object.clone() });
+        }
     }
 
     fn next_of(&mut self, of: &Named, status: &MaintenanceScheduleStatus) {
@@ -347,15 +351,14 @@ impl Digest<'_> {
         }
     }
 
-    /// Occurrences that cannot start.
-    fn pending(&mut self) {
-        for value in &self.facts.pending {
-            let reason = text(value, "/status/reason");
-            if matches!(reason, "CreateRefused" | "ProviderUnreachable" | "ScheduleNotFound") {
-                let since = moment(value, "/metadata/creationTimestamp");
-                let message = format!("it cannot start: {}", text(value, "/status/message"));
-                self.need(&named("mocc", value), reason, message, since);
-            }
+    /// Occurrences and reports that cannot start.
+    fn stuck(&mut self) {
+        for value in &self.facts.stuck {
+            let since = conditions::refused_since(&all_conditions(value))
+                .or_else(|| moment(value, "/metadata/creationTimestamp"));
+            let message = format!("it cannot start: {}", text(value, "/status/message"));
+            let of = named(short_of_work(value), value);
+            self.need(&of, text(value, "/status/reason"), message, since);
         }
     }
 

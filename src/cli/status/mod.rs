@@ -7,6 +7,7 @@ use super::{
 };
 
 mod digest;
+mod fences;
 mod read;
 mod report;
 #[cfg(test)]
@@ -20,8 +21,8 @@ Examples:
   kubectl punctual status -n docs
   kubectl punctual status -A -o json
 
-It only reads (get and list). Exit codes: 0 all is well, 1 something needs a person or nobody leads,
-2 bad usage.")]
+It only reads (get and list). Exit codes: 0 all is well, 1 something needs a person, nobody leads, or
+not everything could be read, 2 bad usage.")]
 pub struct Args {
     /// Look at all namespaces.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
@@ -42,6 +43,6 @@ pub fn run(args: &Args) -> Result<u8, CliError> {
         let facts = read::gather(&person, args.all_namespaces, &args.lease).await?;
         let report = digest::digest(&facts);
         output::print(args.output, &report, || report.text(facts.now))?;
-        Ok(if report.needs_a_person() { NO } else { DONE })
+        Ok(if report.is_well() { DONE } else { NO })
     })
 }

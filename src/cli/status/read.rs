@@ -7,13 +7,15 @@ use k8s_openapi::api::{coordination::v1::Lease, events::v1::Event};
 use serde_json::Value;
 use tokio::time::sleep;
 
+use super::fences::{self, Fences, Key, fence_of};
 use crate::{
     api::{
         MaintenanceOccurrence, MaintenanceSchedule, RecoveryTrace, ReportJob, ReportQueue,
         ReportSchedule,
     },
-    cli::{CliError, trouble::Call, why},
+    cli::{CliError, target::TargetKind, trouble::Call, why},
     cluster::{ApiError, Object, ObjectKey, Person},
+    runs::{CREATE_REFUSED, PROVIDER_UNREACHABLE},
     time::WallClock,
 };
 
@@ -21,6 +23,28 @@ use crate::{
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 /// Most looks: three seconds in all, twice the time between renewals.
 const MAX_LOOKS: u32 = 10;
+
+/// Reasons of what is accepted and cannot start until a person does something about it.
+const STUCK: [&str; 4] =
+    [CREATE_REFUSED, PROVIDER_UNREACHABLE, "ScheduleNotFound", "QueueNotFound"];
+
+/// States of an occurrence that is over.
+const OCCURRENCE_OVER: [&str; 5] = ["Succeeded", "Failed", "Cancelled", "Skipped", "Superseded"];
+/// States of a report that is over.
+const REPORT_OVER: [&str; 4] = ["Succeeded", "Failed", "Cancelled", "Rejected"];
+/// Most objects that are read because an event names them: as many as are listed one by one.
+const MAX_LOOKED_UP: usize = 30;
+
+/// Whether nobody knows how something ended.
+fn is_unresolved(work: &Value) -> bool {
+    work.pointer("/status/state").and_then(Value::as_str) == Some("Unresolved")
+}
+
+/// Whether something is accepted and cannot start.
+fn is_stuck(work: &Value) -> bool {
+    let of = |pointer| work.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    ["Pending", "Queued"].contains(&of("/status/state")) && STUCK.contains(&of("/status/reason"))
+}
 
 /// Everything that the report depends on.
 #[derive(Clone, Debug)]
@@ -43,10 +67,12 @@ pub(super) struct Facts {
     pub(super) queues: Vec<Value>,
     /// Occurrences and reports that are Unresolved.
     pub(super) unresolved: Vec<Value>,
-    /// Occurrences that wait to start.
-    pub(super) pending: Vec<Value>,
+    /// Occurrences and reports that cannot start, for a reason that a person can remove.
+    pub(super) stuck: Vec<Value>,
     /// Recovery traces.
     pub(super) traces: Vec<Value>,
+    /// Fences of schedules, queues and what is not over, and of what events say is left alone.
+    pub(super) fences: Fences,
     /// Events about objects that are left alone.
     pub(super) foreign: Vec<Value>,
     /// Events about the Lease.
@@ -62,20 +88,30 @@ pub(super) async fn gather(
     lease: &why::read::LeasePlace,
 ) -> Result<Facts, CliError> {
     let namespace = (!all).then(|| person.namespace().to_owned());
-    let mut reading =
-        Reading { person, namespace, not_read: Vec::new(), answers: false, trouble: None };
+    let mut reading = Reading {
+        person,
+        namespace,
+        fences: Fences::new(),
+        not_read: Vec::new(),
+        answers: false,
+        trouble: None,
+    };
     let traces = reading.traces(lease).await;
-    let schedules =
-        [reading.list::<MaintenanceSchedule>("").await, reading.list::<ReportSchedule>("").await]
-            .concat();
-    let queues = reading.list::<ReportQueue>("").await;
-    let unresolved = [
-        reading.list::<MaintenanceOccurrence>("status.state=Unresolved").await,
-        reading.list::<ReportJob>("status.state=Unresolved").await,
+    let schedules = [
+        reading.fenced::<MaintenanceSchedule>(TargetKind::MaintenanceSchedule).await,
+        reading.fenced::<ReportSchedule>(TargetKind::ReportSchedule).await,
     ]
     .concat();
-    let pending = reading.list::<MaintenanceOccurrence>("status.state=Pending").await;
+    let queues = reading.fenced::<ReportQueue>(TargetKind::ReportQueue).await;
+    let occurrences = TargetKind::MaintenanceOccurrence;
+    let work = [
+        reading.open::<MaintenanceOccurrence>(occurrences, &OCCURRENCE_OVER).await,
+        reading.open::<ReportJob>(TargetKind::ReportJob, &REPORT_OVER).await,
+    ]
+    .concat();
+    let (unresolved, stuck) = work.into_iter().partition(is_unresolved);
     let foreign = reading.list::<Event>("reason=ForeignFence").await;
+    reading.look_up(&foreign).await;
     let lease_key = lease.find(&traces);
     let lease_events = match &lease_key {
         Some(key) => reading.events_of_lease(key).await,
@@ -94,8 +130,9 @@ pub(super) async fn gather(
         schedules,
         queues,
         unresolved,
-        pending,
+        stuck,
         traces,
+        fences: reading.fences,
         foreign,
         lease_events,
         not_read: reading.not_read,
@@ -108,6 +145,7 @@ pub(super) async fn gather(
 struct Reading<'a> {
     person: &'a Person,
     namespace: Option<String>,
+    fences: Fences,
     not_read: Vec<String>,
     /// Whether anything was answered.
     answers: bool,
@@ -121,6 +159,54 @@ impl Reading<'_> {
         let reader = self.person.reader();
         let read = why::read::list::<K>(&reader, namespace.as_deref(), fields).await;
         self.soft::<K>(namespace.as_deref(), read)
+    }
+
+    /// All of a kind.
+    async fn fenced<K: Object>(&mut self, kind: TargetKind) -> Vec<Value> {
+        let read = self.list::<K>("").await;
+        self.fences.extend(read.iter().map(|object| (Key::of(kind, object), fence_of(object))));
+        read
+    }
+
+    /// Of what is in none of these states, which may be thousands: what is Unresolved or cannot start.
+    async fn open<K: Object>(&mut self, kind: TargetKind, over: &[&str]) -> Vec<Value> {
+        let namespace = self.namespace.clone();
+        let reader = self.person.reader();
+        let fields: Vec<String> = over.iter().map(|s| format!("status.state!={s}")).collect();
+        let fences = &mut self.fences;
+        let keep = |object: &Value| {
+            fences.insert(Key::of(kind, object), fence_of(object));
+            is_unresolved(object) || is_stuck(object)
+        };
+        let place = namespace.as_deref();
+        let read = why::read::sift::<K>(&reader, place, &fields.join(","), keep).await;
+        self.soft::<K>(place, read)
+    }
+
+    /// What events say is left alone, and is not among what was read: it is over, or not there. What
+    /// cannot be looked up stands as the event says.
+    async fn look_up(&mut self, events: &[Value]) {
+        let told = fences::told(events).into_iter();
+        let unseen: Vec<_> = told.filter(|(key, _)| !self.fences.contains_key(key)).collect();
+        for (key, told) in unseen.into_iter().take(MAX_LOOKED_UP) {
+            let read = match told.kind {
+                TargetKind::MaintenanceOccurrence => self.one::<MaintenanceOccurrence>(&key).await,
+                TargetKind::MaintenanceSchedule => self.one::<MaintenanceSchedule>(&key).await,
+                TargetKind::ReportJob => self.one::<ReportJob>(&key).await,
+                TargetKind::ReportQueue => self.one::<ReportQueue>(&key).await,
+                TargetKind::ReportSchedule => self.one::<ReportSchedule>(&key).await,
+                TargetKind::RecoveryTrace => self.one::<RecoveryTrace>(&key).await,
+            };
+            if let Ok(found) = read {
+                self.fences.insert(key, found.first().and_then(fence_of));
+            }
+        }
+    }
+
+    /// One object, by the right to list: no other is needed for the rest.
+    async fn one<K: Object>(&self, key: &Key) -> Result<Vec<Value>, ApiError> {
+        let fields = format!("metadata.name={}", key.name);
+        why::read::list::<K>(&self.person.reader(), Some(&key.namespace), &fields).await
     }
 
     async fn traces(&mut self, lease: &why::read::LeasePlace) -> Vec<Value> {
@@ -146,7 +232,10 @@ impl Reading<'_> {
             }
             Err(error) => {
                 let call = Call::of::<K>("list", self.person).within(namespace);
-                self.not_read.push(call.left_out(&error));
+                let sentence = call.left_out(&error);
+                if !self.not_read.contains(&sentence) {
+                    self.not_read.push(sentence);
+                }
                 // A kind that is not installed is an answer: there are none.
                 self.answers |= error == ApiError::NotFound;
                 self.trouble.get_or_insert(call.failed(error));

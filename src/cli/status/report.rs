@@ -135,9 +135,22 @@ pub(super) struct Schedules {
     pub(super) late: usize,
     /// What they have started and is not over.
     pub(super) running: usize,
+    /// By how much the newest start of a MaintenanceSchedule was late, the most of all, and whose it
+    /// is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) lateness: Option<Lateness>,
     /// The next instant of all, and whose it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<NextInstant>,
+}
+
+/// How late the newest start of a schedule was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Lateness {
+    /// Seconds from the instant to the start, the delay of `spec.spread` included.
+    pub(super) seconds: i64,
+    /// Whose, for example `docs/msched/nightly`.
+    pub(super) schedule: String,
 }
 
 /// An instant that is to come.
@@ -195,9 +208,11 @@ pub(super) struct Recovery {
 }
 
 impl Report {
-    /// Whether something needs a person, or nobody leads.
-    pub(super) fn needs_a_person(&self) -> bool {
-        !self.leader.leads || self.clocks.skewed || self.needs.total > 0
+    /// Whether all is well: somebody leads, nothing needs a person, and nothing is left out, so that
+    /// this is known.
+    pub(super) fn is_well(&self) -> bool {
+        let known = self.not_read.is_empty();
+        self.leader.leads && !self.clocks.skewed && self.needs.total == 0 && known
     }
 
     /// The report as text.
@@ -223,6 +238,9 @@ impl Report {
         let _ = writeln!(out, "Looked at   {place}");
         self.needs_text(&mut out, now);
         let _ = writeln!(out, "\n{}", self.schedules.sentence(now));
+        if let Some(Lateness { seconds, schedule }) = &self.schedules.lateness {
+            let _ = writeln!(out, "Newest starts were at most {seconds} s late ({schedule}).");
+        }
         self.queues_text(&mut out, now);
         if !self.not_read.is_empty() {
             let _ = writeln!(out, "\nNot read:");
@@ -235,7 +253,12 @@ impl Report {
 
     fn needs_text(&self, out: &mut String, now: Timestamp) {
         if self.needs.total == 0 {
-            let _ = writeln!(out, "\nNothing needs a person.");
+            let known = if self.not_read.is_empty() {
+                "Nothing needs a person."
+            } else {
+                "Nothing that could be read needs a person. Not everything could be read: see below."
+            };
+            let _ = writeln!(out, "\n{known}");
             return;
         }
         let noun = if self.needs.total == 1 { "thing needs" } else { "things need" };
@@ -285,7 +308,7 @@ fn more(out: &mut String, more: usize) {
 
 impl Schedules {
     fn sentence(&self, now: Timestamp) -> String {
-        let Self { total, active, suspended, invalid, new, late, running, next } = self;
+        let Self { total, active, suspended, invalid, new, late, running, next, .. } = self;
         if *total == 0 {
             return "No schedules.".to_owned();
         }

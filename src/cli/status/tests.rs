@@ -3,8 +3,18 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{digest::digest, read::Facts, report::Report};
-use crate::cluster::ObjectKey;
+use super::{
+    digest::digest,
+    fences::{self, Fences},
+    read::{Facts, gather},
+    report::Report,
+};
+use crate::{
+    cli::why::read::LeasePlace,
+    cluster::{ObjectKey, Person},
+    sim::api::Model,
+    time::WallClock,
+};
 
 const NOW: &str = "2026-11-29T03:00:00Z";
 
@@ -49,8 +59,9 @@ fn well() -> Facts {
             &json!({"slots": "3/8", "waiting": 12, "admissions": "Open", "reason": "Open", "drain": {"jobs": 15, "slotSeconds": 900, "aboutTime": "2026-11-29T03:05:00Z"}}),
         )],
         unresolved: Vec::new(),
-        pending: Vec::new(),
+        stuck: Vec::new(),
         traces: vec![trace(true, "2026-11-29T01:00:00Z")],
+        fences: Fences::new(),
         foreign: Vec::new(),
         lease_events: Vec::new(),
         not_read: Vec::new(),
@@ -85,7 +96,7 @@ fn needs(report: &Report) -> Vec<(String, String)> {
 #[test]
 fn a_cluster_that_is_well_needs_nobody() {
     let report = digest(&well());
-    assert!(!report.needs_a_person(), "{report:?}");
+    assert!(report.is_well(), "{report:?}");
     let text = report.text(now());
     for part in [
         "Leader      p-1 since 2026-11-29T01:00:00Z (2h), epoch 4212; it renews",
@@ -121,7 +132,7 @@ fn nobody_leads_whatever_the_lease_says() {
         let mut facts = well();
         change(&mut facts);
         let report = digest(&facts);
-        assert!(report.needs_a_person() && !report.leader.leads, "{description}");
+        assert!(!report.is_well() && !report.leader.leads, "{description}");
         assert!(report.leader.message.contains(part), "{description}: {}", report.leader.message);
     }
     let mut quiet = well();
@@ -168,8 +179,14 @@ fn in_trouble() -> Facts {
     facts.queues = vec![queue(
         &json!({"admissions": "Paused", "reason": "RecoveryIncomplete", "conditions": not_ready("RecoveryIncomplete", "2026-11-29T02:50:00Z")}),
     )];
-    facts.pending = vec![
+    facts.stuck = vec![
         json!({"metadata": {"name": "x-202611290200", "namespace": "docs", "creationTimestamp": NOW}, "status": {"reason": "CreateRefused", "message": "quota"}}),
+        json!({
+            "kind": "ReportJob", "metadata": {"name": "acme-2", "namespace": "docs", "creationTimestamp": "2026-11-29T01:00:00Z"},
+            "status": {"reason": "CreateRefused", "message": "exceeded quota: compute", "conditions": [
+                {"type": "Accepted", "status": "False", "reason": "CreateRefused", "message": "", "lastTransitionTime": "2026-11-29T02:55:00Z"},
+            ]},
+        }),
     ];
     facts.foreign = vec![
         json!({"reason": "ForeignFence", "note": "n", "eventTime": "2026-11-29T02:00:00.000000Z", "regarding": {"kind": "ReportQueue", "namespace": "docs", "name": "q"}}),
@@ -195,6 +212,7 @@ fn everything_that_needs_a_person_is_named_with_its_age() {
         ("docs/msched/refused", "RunRefused"),
         ("docs/msched/broken", "Unreadable"),
         ("docs/mocc/x-202611290200", "CreateRefused"),
+        ("docs/rjob/acme-2", "CreateRefused"),
         ("system/rtrace/punctual-4212", "RecoveryIncomplete"),
     ];
     let expected: Vec<_> = expected.map(|(a, b)| (a.to_owned(), b.to_owned())).into();
@@ -203,7 +221,9 @@ fn everything_that_needs_a_person_is_named_with_its_age() {
     assert_eq!((s.total, s.active, s.suspended, s.invalid, s.new, s.late), (7, 4, 1, 1, 1, 2));
     let text = report.text(now());
     for part in [
-        "11 things need a person:",
+        "12 things need a person:",
+        "docs/rjob/acme-2 CreateRefused, 5m ago",
+        "it cannot start: exceeded quota: compute",
         "docs/mocc/nightly-202611290200 Unresolved, 50m ago",
         "kubectl punctual why rjob/acme-1 -n docs",
         "is not complete",
@@ -219,7 +239,7 @@ fn a_recovery_that_is_just_under_way_needs_nobody() {
     facts.queues = vec![queue(
         &json!({"admissions": "Paused", "reason": "RecoveryIncomplete", "conditions": not_ready("RecoveryIncomplete", "2026-11-29T02:59:30Z")}),
     )];
-    assert!(!digest(&facts).needs_a_person());
+    assert!(digest(&facts).is_well());
 }
 
 #[test]
@@ -249,9 +269,9 @@ fn clocks_that_disagree_are_told() {
         event("ClocksAgree", "2026-11-29T02:00:00.000000Z"),
         event("ClockSkew", "2026-11-29T02:30:00.000000Z"),
     ];
-    assert!(digest(&facts).needs_a_person());
+    assert!(!digest(&facts).is_well());
     facts.lease_events.push(event("ClocksAgree", "2026-11-29T02:40:00.000000Z"));
-    assert!(!digest(&facts).needs_a_person());
+    assert!(digest(&facts).is_well());
     facts.server_time = Some("2026-11-29T02:58:00Z".parse().unwrap());
     let report = digest(&facts);
     assert_eq!(report.clocks.own_ahead_seconds, Some(120));
@@ -271,14 +291,201 @@ fn nothing_that_is_stored_makes_it_fail() {
     facts.schedules = odd.to_vec();
     facts.queues = odd.to_vec();
     facts.unresolved = odd.to_vec();
-    facts.pending = odd.to_vec();
+    facts.stuck = odd.to_vec();
     facts.traces = odd.to_vec();
     facts.foreign = odd.to_vec();
     facts.lease_events = odd.to_vec();
     for lease in odd {
         facts.lease = Some(lease);
         let report = digest(&facts);
-        assert!(report.needs_a_person());
+        assert!(!report.is_well());
         assert!(!report.text(now()).is_empty());
     }
+}
+
+/// What `status` reads of a cluster in which these are.
+fn read(objects: &[Value]) -> Facts {
+    let model = Model::new(WallClock::driven(now()));
+    model.install_crds();
+    for object in objects {
+        model.install(object).unwrap_or_else(|error| panic!("{error}: {object}"));
+    }
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.unwrap().block_on(async {
+        let person = Person::single(&model.server(0).client("reader"), "docs");
+        gather(&person, false, &LeasePlace::default()).await.unwrap()
+    })
+}
+
+fn report(name: &str, status: &Value) -> Value {
+    json!({
+        "apiVersion": "punctual.dev/v1alpha1", "kind": "ReportJob",
+        "metadata": {"name": name, "namespace": "docs"},
+        "spec": {"queueName": "reports", "tenant": "acme", "run": {"simulated": {}}},
+        "status": status,
+    })
+}
+
+fn occurrence(minute: u32, status: &Value) -> Value {
+    json!({
+        "apiVersion": "punctual.dev/v1alpha1", "kind": "MaintenanceOccurrence",
+        "metadata": {"name": format!("nightly-2026112902{minute:02}"), "namespace": "docs"},
+        "spec": {"scheduleName": "nightly", "intendedTime": format!("2026-11-29T02:{minute:02}:00Z")},
+        "status": status,
+    })
+}
+
+#[test]
+fn what_is_accepted_and_cannot_start_is_found_whatever_kind_it_is_of() {
+    let mut objects = Vec::new();
+    for (n, reason) in
+        ["CreateRefused", "ProviderUnreachable", "ScheduleNotFound", "Waiting"].iter().enumerate()
+    {
+        let status = json!({"state": "Pending", "reason": reason, "message": "m"});
+        objects.push(occurrence(u32::try_from(n).unwrap(), &status));
+    }
+    for reason in ["CreateRefused", "ProviderUnreachable", "QueueNotFound", "WaitingForSlot"] {
+        let status = json!({"state": "Queued", "reason": reason, "message": "m"});
+        objects.push(report(&reason.to_lowercase(), &status));
+    }
+    // What ended with such a reason waits for nobody.
+    objects.push(report("over", &json!({"state": "Failed", "reason": "CreateRefused"})));
+    let mut found = needs(&digest(&read(&objects)));
+    found.sort();
+    let expected = [
+        ("docs/mocc/nightly-202611290200", "CreateRefused"),
+        ("docs/mocc/nightly-202611290201", "ProviderUnreachable"),
+        ("docs/mocc/nightly-202611290202", "ScheduleNotFound"),
+        ("docs/rjob/createrefused", "CreateRefused"),
+        ("docs/rjob/providerunreachable", "ProviderUnreachable"),
+        ("docs/rjob/queuenotfound", "QueueNotFound"),
+    ];
+    assert_eq!(found, expected.map(|(object, reason)| (object.to_owned(), reason.to_owned())));
+}
+
+/// The Lease of epoch 4212, and a trace that says where it is.
+fn led() -> Vec<Value> {
+    let mut lease = lease("p-1/n", "2026-11-29T02:59:59.000000Z");
+    lease["apiVersion"] = json!("coordination.k8s.io/v1");
+    lease["kind"] = json!("Lease");
+    lease["metadata"]["annotations"]["punctual.dev/nonce"] = json!("own");
+    vec![lease, trace(true, "2026-11-29T01:00:00Z")]
+}
+
+fn fence(epoch: i64, nonce: &str) -> Value {
+    json!({"fence": {"epoch": epoch, "nonce": nonce}})
+}
+
+fn told_of(kind: &str, name: &str) -> Value {
+    json!({
+        "apiVersion": "events.k8s.io/v1", "kind": "Event",
+        "metadata": {"name": format!("{name}.0123456789abcdef"), "namespace": "docs"},
+        "eventTime": "2026-11-29T02:30:00.000000Z", "type": "Warning", "reason": "ForeignFence",
+        "action": "Write", "note": "the words of the event", "reportingController": "punctual.dev/operator",
+        "reportingInstance": "p-1",
+        "regarding": {"apiVersion": "punctual.dev/v1alpha1", "kind": kind, "namespace": "docs", "name": name},
+    })
+}
+
+fn left_alone(facts: &Facts) -> Vec<String> {
+    let needs = needs(&digest(facts)).into_iter();
+    needs.filter(|(_, reason)| reason == "ForeignFence").map(|(object, _)| object).collect()
+}
+
+#[test]
+fn what_is_left_alone_is_known_by_its_fence_while_it_is_so() {
+    let with = |mut object: Value, status: &Value| {
+        object["status"]["fence"] = status["fence"].clone();
+        object
+    };
+    let (newer, twin) = (fence(5000, "x"), fence(4212, "other"));
+    let (own, older) = (fence(4212, "own"), fence(12, "x"));
+    let mut objects = led();
+    objects.extend([
+        with(schedule("newer", &json!({"state": "Active"})), &newer),
+        with(schedule("own", &json!({"state": "Active"})), &own),
+        schedule("never-written", &json!({"state": "Active"})),
+        with(queue(&json!({})), &twin),
+        with(report("runs", &json!({"state": "Running"})), &newer),
+        with(report("waits", &json!({"state": "Queued"})), &older),
+        with(occurrence(0, &json!({"state": "Pending"})), &newer),
+        // Over: of these only what an event names is looked at.
+        with(occurrence(1, &json!({"state": "Succeeded"})), &newer),
+        with(occurrence(2, &json!({"state": "Succeeded"})), &newer),
+        told_of("MaintenanceOccurrence", "nightly-202611290201"),
+        // Told of, and taken over or removed since.
+        with(occurrence(3, &json!({"state": "Succeeded"})), &own),
+        told_of("MaintenanceOccurrence", "nightly-202611290203"),
+        told_of("ReportQueue", "removed"),
+        told_of("ReportJob", "waits"),
+        told_of("ReportJob", "runs"),
+    ]);
+    let facts = read(&objects);
+    let expected = [
+        "docs/mocc/nightly-202611290200",
+        "docs/mocc/nightly-202611290201",
+        "docs/msched/newer",
+        "docs/rjob/runs",
+        "docs/rqueue/reports",
+    ];
+    assert_eq!(left_alone(&facts), expected);
+    let text = digest(&facts).text(now());
+    for part in ["docs/rjob/runs ForeignFence, 30m ago", "(status.fence) is of epoch 5000"] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    assert!(!text.contains("the words of the event"), "{text}");
+}
+
+#[test]
+fn without_a_term_to_compare_with_the_events_are_believed() {
+    let mut facts = read(&led());
+    let key = |short| fences::Key { namespace: "docs".into(), short, name: "a".into() };
+    let fence = |epoch| Some(crate::api::Fence { epoch, nonce: "x".into() });
+    facts.fences = [(key("rjob"), fence(5000)), (key("rqueue"), fence(9000))].into();
+    assert_eq!(left_alone(&facts), ["docs/rjob/a", "docs/rqueue/a"]);
+    // Another installation had a term in between: the one object may be its own.
+    let mut other = trace(true, "2026-11-29T01:00:00Z");
+    (other["spec"]["leaseName"], other["spec"]["epoch"]) = (json!("theirs"), json!(6000));
+    facts.traces.push(other);
+    assert_eq!(left_alone(&facts), ["docs/rqueue/a"]);
+    facts.foreign = vec![told_of("ReportJob", "a")];
+    assert_eq!(left_alone(&facts), ["docs/rjob/a", "docs/rqueue/a"]);
+    facts.lease = None;
+    assert_eq!(left_alone(&facts), ["docs/rjob/a"]);
+    assert!(digest(&facts).text(now()).contains("the words of the event"));
+}
+
+#[test]
+fn what_could_not_be_read_is_not_said_to_be_well() {
+    let mut facts = well();
+    facts.not_read = vec!["you may not list reportjobs.punctual.dev in all namespaces".to_owned()];
+    let report = digest(&facts);
+    assert!(!report.is_well());
+    let text = report.text(now());
+    for part in ["Nothing that could be read needs a person.", "Not read:\n  you may not list"] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    assert!(!text.contains("Nothing needs a person"), "{text}");
+}
+
+#[test]
+fn how_late_starts_are_is_told_by_the_latest() {
+    let mut facts = well();
+    assert!(!digest(&facts).text(now()).contains("Newest starts"), "nothing has started");
+    facts.schedules = [("a", 3), ("b", 75), ("c", 0)]
+        .map(|(name, seconds)| schedule(name, &json!({"latenessSeconds": seconds})))
+        .into();
+    facts.schedules.push(schedule("new", &Value::Null));
+    // Reports wait in their queue, which makes nobody late.
+    facts.schedules.push(json!({
+        "apiVersion": "punctual.dev/v1alpha1", "kind": "ReportSchedule",
+        "metadata": {"name": "r", "namespace": "docs"},
+        "spec": {"schedule": "@daily", "jobTemplate": {"spec": {"queueName": "q", "tenant": "t"}}},
+        "status": {"latenessSeconds": 900},
+    }));
+    let report = digest(&facts);
+    assert_eq!(report.schedules.lateness.as_ref().unwrap().seconds, 75);
+    let text = report.text(now());
+    assert!(text.contains("Newest starts were at most 75 s late (docs/msched/b)."), "{text}");
 }

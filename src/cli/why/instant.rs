@@ -7,7 +7,7 @@ use super::{
     blocker::{Others, Within},
     commands::Target,
     events,
-    schedule::explain_ready,
+    schedule::{explain_ready, makes_reports, policy, skipped, skipped_fix},
     snapshot::Snapshot,
     terms::{Terms, explain_no_leader},
     words,
@@ -23,6 +23,9 @@ use crate::{
 
 /// How far around an instant that does not exist its neighbours are looked for.
 const NEAR: SignedDuration = SignedDuration::from_hours(24 * 366);
+
+/// What a person can do who wants the report of an instant after all.
+const OWN_REPORT: &str = "If the report is wanted after all: create a ReportJob of your own, with what spec.jobTemplate of the schedule says.";
 
 /// Explains an instant of a schedule that made no object, or whose object is gone. `made`: what the
 /// schedule makes of an instant.
@@ -137,7 +140,7 @@ impl<S: Kind> View<'_, S> {
             Some(reason.as_str()),
             format!("The instant {} was not run, and will not be.", self.instant),
         );
-        answer.because(words::skipped(reason));
+        answer.because(skipped::<S>(reason));
         if reason == SkipReason::Concurrent {
             let others = Others::of(self.snapshot, self.schedule, &self.status);
             others.explain_skip(answer, self.instant, Within::moment(self.decided()));
@@ -149,7 +152,7 @@ impl<S: Kind> View<'_, S> {
             answer.because(format!("Note on the suspension: {note}"));
         }
         self.next_instant(answer);
-        if let Some(fix) = words::skipped_fix(reason) {
+        if let Some(fix) = skipped_fix::<S>(reason) {
             answer.can(fix, self.target.edit());
         }
         self.offer_trigger(answer);
@@ -167,7 +170,7 @@ impl<S: Kind> View<'_, S> {
 
     fn maybe_skipped(&self, answer: &mut Answer, reason: SkipReason) {
         answer.stands("NoInstant", None, format!("{} is no instant of the schedule as it is now; it lies in a range that was not run.", self.instant));
-        answer.because(words::skipped(reason));
+        answer.because(skipped::<S>(reason));
         answer.because("Whether it was an instant of an earlier expression is not recorded.");
         self.next_instant(answer);
     }
@@ -264,7 +267,7 @@ impl<S: Kind> View<'_, S> {
         let through = self.status.pruned_through.map(|t| t.to_string()).unwrap_or_default();
         answer.because(format!("Finished ones are kept as spec.retention says. Everything up to {through} (status.prunedThrough) may have been removed."));
         answer.because("Because it may have run, it is never run again, not even by hand.");
-        answer.can("To do the work now, as a new instant", self.target.trigger(None));
+        self.offer_new_instant(answer);
     }
 
     fn before_it_counts(&self, answer: &mut Answer, from: Timestamp) {
@@ -293,7 +296,7 @@ impl<S: Kind> View<'_, S> {
             answer.because(format!("Skipped so far, in all: {}.", totals.join(", ")));
         }
         self.next_instant(answer);
-        answer.can("To do the work now, as a new instant", self.target.trigger(None));
+        self.offer_new_instant(answer);
     }
 
     fn suspended(&self, answer: &mut Answer, since: Timestamp) {
@@ -347,14 +350,14 @@ impl<S: Kind> View<'_, S> {
                     range.reason.as_str()
                 ),
             );
-            answer.because(words::skipped(range.reason));
+            answer.because(skipped::<S>(range.reason));
         } else {
             answer.then(None, "A leader decides it when it looks next.");
         }
     }
 
     fn policy_note(&self) -> String {
-        let policy = self.schedule.policy();
+        let Some(policy) = policy(self.schedule) else { return String::new() };
         if !self.status.claimed.iter().any(|claim| claim.start) {
             return String::new();
         }
@@ -393,8 +396,21 @@ impl<S: Kind> View<'_, S> {
         }
     }
 
+    fn offer_new_instant(&self, answer: &mut Answer) {
+        if makes_reports::<S>() {
+            answer.can_do(OWN_REPORT);
+        } else {
+            answer.can("To do the work now, as a new instant", self.target.trigger(None));
+        }
+    }
+
     fn offer_trigger(&self, answer: &mut Answer) {
-        if self.moment() <= self.now() {
+        if self.moment() > self.now() {
+            return;
+        }
+        if makes_reports::<S>() {
+            answer.can_do(OWN_REPORT);
+        } else {
             answer.can(
                 "If the work of this instant is wanted after all: this runs it once, under its own instant",
                 self.target.trigger(Some(self.instant)),

@@ -17,10 +17,13 @@ use crate::{
         Claim, ConcurrencyPolicy, MaintenanceOccurrence, MaintenanceOccurrenceStatus,
         MaintenanceSchedule, OccurrenceState, RunSpec, Time,
     },
-    runs::conditions,
+    runs::{UNANSWERED_INTERVAL, conditions},
     schedules::not_before,
     time::SkipReason,
 };
+
+/// What a person can do about what cannot be prepared.
+pub(super) const REMOVE_THE_CAUSE: &str = "Remove the cause that the sentence above names.";
 
 /// Explains an occurrence that could be read.
 pub(super) fn explain(
@@ -182,9 +185,13 @@ impl View<'_> {
     }
 
     fn pending(&self, answer: &mut Answer) {
-        self.say_why(answer);
+        if words::not_prepared(self.reason()).is_some() {
+            say_not_prepared(answer, self.reason(), self.message());
+        } else {
+            self.say_why(answer);
+        }
         if self.occurrence.spec.cancel {
-            answer.then(None, "A person asked to cancel it; nothing of it runs, so it is Cancelled as soon as a leader looks.");
+            self.cancelled_before_start(answer);
             return;
         }
         match (self.reason(), self.claim(), &self.schedule) {
@@ -192,9 +199,9 @@ impl View<'_> {
                 let at = self.status.next_attempt_time.map(|at| at.0);
                 answer.then(at, "The next attempt starts.");
             }
-            ("CreateRefused" | "ProviderUnreachable", ..) => {
-                answer.then(None, "It is tried again every 5 seconds.");
-                answer.can_do("Remove the cause that the sentence above names.");
+            (reason, ..) if words::not_prepared(reason).is_some() => {
+                answer.then(None, tried_again());
+                answer.can_do(REMOVE_THE_CAUSE);
             }
             ("ScheduleNotFound", ..) | (_, _, None) => self.without_schedule(answer),
             (_, Some(claim), Some(schedule)) if claim.start => {
@@ -207,6 +214,17 @@ impl View<'_> {
         }
         explain_no_leader(answer, self.snapshot);
         answer.can("If it is not wanted any more", self.target.cancel());
+    }
+
+    /// One that may start may have been asked for; a service that cannot hold runs what it is asked to
+    /// prepare.
+    fn cancelled_before_start(&self, answer: &mut Answer) {
+        let may_start = self.claim().is_some_and(|claim| claim.start);
+        if may_start && self.run_in_force().is_some_and(|run| run.http.is_some()) {
+            answer.then(None, "A person asked to cancel it. The service may have been asked to run it, so it is Cancelled as soon as the service confirms that nothing of it runs.");
+        } else {
+            answer.then(None, "A person asked to cancel it; nothing of it runs, so it is Cancelled as soon as a leader looks.");
+        }
     }
 
     fn without_schedule(&self, answer: &mut Answer) {
@@ -317,6 +335,20 @@ impl View<'_> {
 
 /// The recorded sentence of a reason, and what the reason means.
 pub(super) fn say_why(answer: &mut Answer, reason: &str, message: &str) {
+    say(answer, reason, message, words::meaning(reason));
+}
+
+/// The same of what cannot be prepared for now: nothing of it is over, and nothing of it is committed.
+pub(super) fn say_not_prepared(answer: &mut Answer, reason: &str, message: &str) {
+    say(answer, reason, message, words::not_prepared(reason).or_else(|| words::meaning(reason)));
+}
+
+/// What happens next to what cannot be prepared.
+pub(super) fn tried_again() -> String {
+    format!("It is tried again every {}.", span(UNANSWERED_INTERVAL))
+}
+
+fn say(answer: &mut Answer, reason: &str, message: &str, meaning: Option<&str>) {
     if !message.is_empty() {
         let message = message.trim_end_matches('.');
         answer.because(format!(
@@ -324,7 +356,7 @@ pub(super) fn say_why(answer: &mut Answer, reason: &str, message: &str) {
             if reason.is_empty() { "Recorded" } else { reason }
         ));
     }
-    match words::meaning(reason) {
+    match meaning {
         Some(meaning) => answer.because(meaning),
         None if message.is_empty() && !["", "Running"].contains(&reason) => {
             answer.because(format!("The recorded reason is {reason}; no more is recorded."));

@@ -11,7 +11,7 @@ use crate::{
         ReportSchedule,
     },
     cli::{CliError, target::TargetKind, trouble::Call},
-    cluster::{ApiError, Object, ObjectKey, Person, Raw, Reader},
+    cluster::{ApiError, Listed, Object, ObjectKey, Person, Raw, Reader},
     identity::occurrence_name,
     time::{IntendedTime, SkipReason},
 };
@@ -73,6 +73,31 @@ pub(in crate::cli) async fn list<K: Object>(
 ) -> Result<Vec<Value>, ApiError> {
     let listed = reader.list_where::<Raw<K>>(namespace, fields).await?;
     listed.items.into_iter().map(to_value).collect()
+}
+
+/// Objects of a namespace or of all that match a field selector and that `keep` wants. They are read
+/// page by page, and of a long list only these are held.
+pub(in crate::cli) async fn sift<K: Object>(
+    reader: &Reader,
+    namespace: Option<&str>,
+    fields: &str,
+    mut keep: impl FnMut(&Value) -> bool,
+) -> Result<Vec<Value>, ApiError> {
+    let (mut kept, mut broken) = (Vec::new(), None);
+    let take = |begins: bool, page: Listed<Raw<K>>, _: i64| {
+        if begins {
+            kept.clear();
+        }
+        for read in page.items.into_iter().map(to_value) {
+            match read {
+                Ok(value) if keep(&value) => kept.push(value),
+                Ok(_) => {}
+                Err(error) => broken = Some(error),
+            }
+        }
+    };
+    reader.pages(namespace, fields, take).await?;
+    broken.map_or(Ok(kept), Err)
 }
 
 /// Recovery traces of all namespaces, or, where that is not allowed, of the operator's; and where that

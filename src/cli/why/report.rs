@@ -6,16 +6,18 @@ use super::{
     answer::{Answer, second, span},
     commands::Target,
     events,
-    occurrence::{finished, say_why},
+    occurrence::{REMOVE_THE_CAUSE, finished, say_not_prepared, say_why, tried_again},
     queue::tell_when_it_opens,
     run::Run,
     snapshot::{Snapshot, known},
     terms::{Terms, created_by, explain_no_leader},
     waiting::Line,
+    words,
 };
 use crate::{
-    api::{ReportJob, ReportJobStatus, ReportQueue, ReportState, RunSpec},
+    api::{LedgerEntry, ReportJob, ReportJobStatus, ReportQueue, ReportState, RunSpec},
     reports::{job::queue_deadline, queue},
+    runs::{CREATE_REFUSED, PREPARE_PATIENCE, conditions},
 };
 
 /// Explains a report job that could be read.
@@ -128,11 +130,13 @@ impl View<'_> {
 
     fn state(&self, answer: &mut Answer) {
         let Some(state) = self.status.state else {
-            answer.stands("New", None, "Its queue has not answered it yet.");
+            answer.stands("New", None, self.how_it_waits("Its queue has not answered it yet."));
             return self.queued(answer);
         };
         let summary = match state {
-            ReportState::Queued => "It waits; it is accepted, and that is a promise.",
+            ReportState::Queued => {
+                self.how_it_waits("It waits; it is accepted, and that is a promise.")
+            }
             ReportState::Admitted => "It has a slot and is about to start.",
             ReportState::Running => "It is running.",
             ReportState::Cancelling => {
@@ -163,20 +167,42 @@ impl View<'_> {
         }
     }
 
+    /// Where it stands before its next attempt, in a sentence; without a slot, the one that is given.
+    fn how_it_waits(&self, without_slot: &'static str) -> &'static str {
+        match self.slot() {
+            None => without_slot,
+            Some(_) if self.report.spec.cancel => "It has a slot and is about to be cancelled.",
+            Some(_) if words::not_prepared(self.reason()).is_some() => {
+                "It has a slot, and what runs it cannot be prepared for now."
+            }
+            Some(_) => "It has a slot and is about to start.",
+        }
+    }
+
+    /// The slot that it holds for the attempt that is to start next, if its queue gave it one.
+    fn slot(&self) -> Option<&LedgerEntry> {
+        let entry = queue::entry(self.queue.as_ref()?, self.uid())?;
+        let newest = self.status.attempts.last().map_or(0, |attempt| attempt.number);
+        // One of an attempt that is over is about to be settled, and lets nothing start.
+        (entry.attempt > newest).then_some(entry)
+    }
+
     fn queued(&self, answer: &mut Answer) {
+        let slot = self.slot();
         if self.report.spec.cancel {
-            answer.because("A person asked to cancel it, and nothing of it runs.");
-            answer.then(None, "It is Cancelled as soon as a leader looks.");
+            self.cancelled_before_start(answer);
+        } else if let Some(slot) = slot {
+            self.about_to_start(answer, slot);
         } else if let Some(queue) = &self.queue {
             let mut line = Line::new(queue.clone(), &self.jobs(), self.snapshot.now);
             line.explain(answer, self.name(), self.tenant());
         } else {
             self.without_queue(answer);
         }
-        if !self.status.attempts.is_empty() {
+        if slot.is_none() && !self.status.attempts.is_empty() {
             say_why(answer, self.reason(), self.message());
         }
-        let never_admitted = self.status.attempts.is_empty();
+        let never_admitted = slot.is_none() && self.status.attempts.is_empty();
         if let Some(deadline) = queue_deadline(self.report).filter(|_| never_admitted) {
             answer.then(
                 Some(deadline),
@@ -185,11 +211,58 @@ impl View<'_> {
         }
         explain_no_leader(answer, self.snapshot);
         if !self.report.spec.cancel {
-            answer.can(
-                "If it is not wanted any more (its place is free at once)",
-                self.target.cancel(),
-            );
+            let free = match slot {
+                None => "its place is free at once",
+                Some(_) if self.may_have_been_asked_for() => {
+                    "its slot is free once the service confirms that nothing of it runs"
+                }
+                Some(_) => "its slot is free at once",
+            };
+            let when = format!("If it is not wanted any more ({free})");
+            answer.can(when, self.target.cancel());
         }
+    }
+
+    /// Whether a service may have been asked for the attempt that is to start next. One that cannot
+    /// hold runs what it is asked to prepare, so that nobody knows that nothing runs.
+    fn may_have_been_asked_for(&self) -> bool {
+        self.slot().is_some() && self.run_in_force().is_some_and(|run| run.http.is_some())
+    }
+
+    fn cancelled_before_start(&self, answer: &mut Answer) {
+        if self.may_have_been_asked_for() {
+            answer.because("A person asked to cancel it. The service may have been asked to run it, so its slot stays taken until the service confirms that nothing of it runs.");
+            if words::not_prepared(self.reason()).is_some() {
+                say_not_prepared(answer, self.reason(), self.message());
+            }
+            answer.then(None, "It is Cancelled as soon as the service confirms that.");
+        } else {
+            answer.because("A person asked to cancel it, and nothing of it runs.");
+            answer.then(None, "It is Cancelled as soon as a leader looks.");
+        }
+    }
+
+    /// It holds its slot already: nobody is before it, and nothing of it is committed.
+    fn about_to_start(&self, answer: &mut Answer, slot: &LedgerEntry) {
+        let since = span(self.snapshot.now.duration_since(slot.admitted_time.0));
+        answer.because(format!(
+            "The ledger of its queue has an entry for attempt {}: that entry is its slot. It has held it for {since}, and nobody else gets it meanwhile.",
+            slot.attempt
+        ));
+        if words::not_prepared(self.reason()).is_none() {
+            answer.then(None, "It is prepared and started, within a second.");
+            return;
+        }
+        say_not_prepared(answer, self.reason(), self.message());
+        answer.then(None, tried_again());
+        let since = conditions::refused_since(&self.status.conditions);
+        if let Some(since) = since.filter(|_| self.reason() == CREATE_REFUSED)
+            && let Ok(end) = since.checked_add(PREPARE_PATIENCE)
+        {
+            let what = "If it is still refused by then, it ends Failed (CreateRefused).";
+            answer.then(Some(end), what);
+        }
+        answer.can_do(REMOVE_THE_CAUSE);
     }
 
     /// The jobs of the queue, this one among them.

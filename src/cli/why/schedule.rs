@@ -1,5 +1,7 @@
 //! Why a schedule is as it is.
 
+use kube::Resource as _;
+
 use super::{
     answer::{Answer, second},
     commands::Target,
@@ -10,10 +12,14 @@ use super::{
     words,
 };
 use crate::{
-    api::{Condition, ConditionStatus, MaintenanceScheduleStatus, ScheduleState},
+    api::{
+        ConcurrencyPolicy, Condition, ConditionStatus, MaintenanceScheduleStatus, ReportSchedule,
+        ScheduleState,
+    },
     identity::occurrence_name,
     runs::conditions,
     schedules::{Kind, Timing, plan_input},
+    time::SkipReason,
 };
 
 /// Most ranges of skipped instants that are told, the newest.
@@ -31,7 +37,7 @@ pub(super) fn explain<S: Kind>(snapshot: &Snapshot, schedule: &S, work: &str, an
     }
     state(snapshot, schedule, &status, &target, answer);
     claims(schedule, &status, work, &target, answer);
-    skips(&status, answer);
+    skips::<S>(&status, answer);
     explain_ready(answer, &status);
     if let Some(accepted) = condition(&status.conditions, conditions::ACCEPTED)
         && accepted.status == ConditionStatus::False
@@ -95,11 +101,11 @@ fn state<S: Kind>(
         }
         Some(ScheduleState::Active) => {
             answer.stands("Active", None, format!("Its instants run when they are due: {rule}."));
-            answer.because(format!(
-                "When one is due while an earlier one is not over, concurrencyPolicy {:?} decides; when one was missed, missedRuns.policy {:?}.",
-                schedule.policy(),
-                timing.missed_runs.policy
-            ));
+            let missed = timing.missed_runs.policy;
+            answer.because(match policy(schedule) {
+                Some(policy) => format!("When one is due while an earlier one is not over, concurrencyPolicy {policy:?} decides; when one was missed, missedRuns.policy {missed:?}."),
+                None => format!("Each of them makes a report, whether earlier ones are over or not; reports wait in their queue. When one was missed, missedRuns.policy {missed:?} decides."),
+            });
         }
         Some(ScheduleState::Invalid) => {
             let problem = input.to_schedule(snapshot.now).err().map(|error| error.problem());
@@ -174,27 +180,59 @@ fn claims<S: Kind>(
         answer.can("To see how the first of them stands", first.why());
     }
     if !waiting.is_empty() {
-        let policy = schedule.policy();
+        let rule = policy(schedule).map(|policy| format!(" (concurrencyPolicy {policy:?})"));
         answer.because(format!(
-            "Waiting for their turn (concurrencyPolicy {policy:?}): {}.",
+            "Waiting for their turn{}: {}.",
+            rule.unwrap_or_default(),
             list(&waiting)
         ));
     }
 }
 
 /// What was not run, newest first.
-fn skips(status: &MaintenanceScheduleStatus, answer: &mut Answer) {
+fn skips<S: Kind>(status: &MaintenanceScheduleStatus, answer: &mut Answer) {
     for range in status.skipped.iter().rev().take(MOST_RANGES) {
         let which = match range.count {
             1 => format!("The instant {} was not run", range.from),
             n => format!("{n} instants from {} to {} were not run", range.from, range.to),
         };
-        let why = words::skipped(range.reason);
+        let why = skipped::<S>(range.reason);
         answer.because(format!("{which} ({}). {why}", range.reason.as_str()));
     }
     let more = status.skipped.len().saturating_sub(MOST_RANGES);
     if more > 0 {
         answer.because(format!("{more} older ranges are in status.skipped."));
+    }
+}
+
+/// Whether the instants of this kind make reports. These wait in their queue, so the kind has no
+/// policy for what comes due while earlier work is not over; and nobody makes one by `trigger`.
+pub(super) fn makes_reports<S: Kind>() -> bool {
+    S::kind(&()) == ReportSchedule::kind(&())
+}
+
+/// What happens when an instant is due while earlier work is not over, if the kind says it.
+pub(super) fn policy<S: Kind>(schedule: &S) -> Option<ConcurrencyPolicy> {
+    (!makes_reports::<S>()).then(|| schedule.policy())
+}
+
+/// Why an instant was not run, by the reason in the accounting of a schedule of this kind.
+pub(super) fn skipped<S: Kind>(reason: SkipReason) -> &'static str {
+    match reason {
+        SkipReason::Concurrent if makes_reports::<S>() => {
+            "As many of its reports as a schedule keeps track of were not over."
+        }
+        _ => words::skipped(reason),
+    }
+}
+
+/// What a person can change so that such an instant runs the next time.
+pub(super) fn skipped_fix<S: Kind>(reason: SkipReason) -> Option<&'static str> {
+    match reason {
+        SkipReason::Concurrent if makes_reports::<S>() => {
+            Some("Make the schedule rarer, or give its queue more slots.")
+        }
+        _ => words::skipped_fix(reason),
     }
 }
 

@@ -1,10 +1,28 @@
 //! What the one-word reasons of the product mean, for a person who never read the documentation.
 
-use crate::{api::ActionClass, time::SkipReason};
+use crate::{
+    api::ActionClass,
+    runs::{CREATE_REFUSED, PROVIDER_UNREACHABLE},
+    time::SkipReason,
+};
 
 /// What the reason of a run, an attempt or an end means; `None` for one that is not known here.
 pub(super) fn meaning(reason: &str) -> Option<&'static str> {
     ends(reason).or_else(|| waits(reason)).or_else(|| failures(reason))
+}
+
+/// What the reason means of a run that may start and cannot be prepared for now. The same words mean
+/// other things of an end, and of an attempt that is committed.
+pub(super) fn not_prepared(reason: &str) -> Option<&'static str> {
+    Some(match reason {
+        CREATE_REFUSED => {
+            "The API server refuses to create what runs it, for example because of a quota or a namespace that is being deleted. Nothing of it runs. It is tried for ten minutes, or until the deadline."
+        }
+        PROVIDER_UNREACHABLE => {
+            "The service that is to run it does not say whether it took the request. Nothing is committed yet; but a service that got the request may run it, so it is asked until it answers, and nothing else starts in its place."
+        }
+        _ => return None,
+    })
 }
 
 /// Why something ended, or is to end, other than by running.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::reconcile::{FENCED_WRITE_REJECTED, fenced_write};
 
-const SCHEDULE: &str = "\
+pub(super) const SCHEDULE: &str = "\
 start: \"2026-11-29T01:58:00Z\"
 objects:
 - apiVersion: punctual.dev/v1alpha1
@@ -12,7 +12,7 @@ objects:
     run: {actionClass: Fenced, simulated: {}}
 ";
 
-const QUEUE: &str = "\
+pub(super) const QUEUE: &str = "\
 start: \"2026-11-29T02:00:00Z\"
 objects:
 - apiVersion: punctual.dev/v1alpha1
@@ -21,7 +21,7 @@ objects:
 ";
 
 /// A report of a tenant.
-fn report(name: &str, tenant: &str, more: &str) -> String {
+pub(super) fn report(name: &str, tenant: &str, more: &str) -> String {
     format!(
         "- apiVersion: punctual.dev/v1alpha1
   kind: ReportJob
@@ -381,4 +381,31 @@ fn what_is_done_is_final_and_what_was_cancelled_too() {
         None,
     );
     says(&text, &["Succeeded (Completed)", "is done."]);
+}
+
+#[test]
+fn a_report_schedule_has_no_concurrency_policy_to_speak_of() {
+    let mut spec = format!("{QUEUE}  spec: {{slots: 1}}\n");
+    spec += "- apiVersion: punctual.dev/v1alpha1\n  kind: ReportSchedule\n  metadata: {name: often, namespace: docs}\n  spec: {schedule: '*/10 * * * *', jobTemplate: {spec: {queueName: reports, tenant: acme, run: {simulated: {}}}}}\n";
+    spec += "provider:\n- {match: '*', duration: 40m}\nend: 25m\n";
+    let scene = scene("often", &spec);
+    let text = scene.why("docs", "rsched/often", None).text(scene.now);
+    answers_everything(&text);
+    says(&text, &["Each of them makes a report", "missedRuns.policy", "Started and not over"]);
+    let mut all = vec![text];
+    for at in ["2026-11-29T02:20:00Z", "2026-11-29T02:30:00Z"] {
+        all.push(scene.why("docs", "rsched/often", Some(at)).text(scene.now));
+    }
+    let mut read = scene.gather("docs", "rsched/often", Some("2026-11-29T02:20:00Z"));
+    read.object = None;
+    let range = serde_json::json!([{"from": "2026-11-29T02:20:00Z", "to": "2026-11-29T02:20:00Z", "count": 1, "reason": "Concurrent"}]);
+    let status = &mut read.schedule.as_mut().unwrap()["status"];
+    (status["skipped"], status["claimed"]) = (range, serde_json::json!([]));
+    let skipped = explain(&read).unwrap().text(scene.now);
+    says(&skipped, &["Skipped (Concurrent)", "keeps track of"]);
+    all.push(skipped);
+    for text in all {
+        assert!(!text.contains("concurrencyPolicy"), "the kind has no such field:\n{text}");
+        assert!(!text.contains("punctual trigger"), "it makes no reports:\n{text}");
+    }
 }

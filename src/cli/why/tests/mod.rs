@@ -24,6 +24,7 @@ use crate::{
 mod any_object;
 mod blocker;
 mod golden;
+mod not_prepared;
 
 /// What is stored at the end of a scene.
 pub(super) struct Scene {
