@@ -372,7 +372,7 @@ fn what_convert_cannot_use_is_refused_with_a_sentence() {
         (&["convert", "-f", "-"], "kind: Job", "kind: is \"Job\""),
         (&["convert", "-f", "-"], "a: [", "is not YAML"),
         (&["convert", "-f", "/none"], "", "cannot read /none"),
-        (&["convert", "-f", "-", "-o", "json"], CRON_JOB, "--check"),
+        (&["convert", "-f", "-", "--from", "2026-01-01T00:00:00Z"], CRON_JOB, "--check"),
         (&["convert", "-f", "-", "--dst-policy", "Never"], CRON_JOB, "must be Once or CronJob"),
     ] {
         let said = refusal(args, input);
