@@ -24,9 +24,26 @@ impl YamlError {
     }
 }
 
+/// A text without what editors and generators leave around its documents: a byte order mark, and
+/// markers at the end after which nothing comes.
+fn with_content(text: &str) -> &str {
+    let says_nothing = |line: &str| line.is_empty() || line.starts_with('#') || line == "...";
+    let mut text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    // At the beginning of a line nothing else than a marker can look like this.
+    while let Some(at) = text.rfind("\n---") {
+        let (before, after) = (&text[..=at], &text[at + "\n---".len()..]);
+        if !after.lines().map(str::trim).all(says_nothing) {
+            break;
+        }
+        text = before;
+    }
+    text
+}
+
 /// Reads one document; merge keys (`<<`) are applied.
 pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
-    let mut value: serde_yaml::Value = serde_yaml::from_str(text).map_err(YamlError)?;
+    let mut value: serde_yaml::Value =
+        serde_yaml::from_str(with_content(text)).map_err(YamlError)?;
     value.apply_merge().map_err(YamlError)?;
     serde_yaml::from_value(value).map_err(YamlError)
 }
@@ -34,7 +51,7 @@ pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
 /// Reads all documents of a text, in their order; merge keys (`<<`) are applied, empty ones left out.
 pub fn all_from_str(text: &str) -> Result<Vec<Value>, YamlError> {
     let mut documents = Vec::new();
-    for document in serde_yaml::Deserializer::from_str(text) {
+    for document in serde_yaml::Deserializer::from_str(with_content(text)) {
         let mut value = serde_yaml::Value::deserialize(document).map_err(YamlError)?;
         value.apply_merge().map_err(YamlError)?;
         documents.push(serde_yaml::from_value(value).map_err(YamlError)?);
@@ -96,6 +113,7 @@ impl Document {
     /// refused.
     pub fn parse(text: &str) -> Result<Self, YamlError> {
         let counter = Counter { next: Cell::new(0), fail_at: None };
+        let text = with_content(text);
         let de = serde_yaml::Deserializer::from_str(text);
         let root = Seed(&counter).deserialize(de).map_err(YamlError)?;
         Ok(Self { text: text.to_owned(), root })
@@ -350,6 +368,27 @@ last: 'end'
             assert!(error.to_string().contains(sentence), "{text}: {error}");
             assert_eq!(error.line(), line, "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_byte_order_mark_and_empty_documents_at_the_end_say_nothing() {
+        for text in [
+            "\u{feff}a: 1\n",
+            "a: 1\n---\n",
+            "a: 1\n---",
+            "---\na: 1\n---\n---\n",
+            "a: 1\n--- # the end\n# of it\n...\n\n",
+            "\u{feff}---\r\na: 1\r\n---\r\n",
+        ] {
+            assert_eq!(from_str::<Value>(text).unwrap(), json!({"a": 1}), "{text:?}");
+            assert_eq!(Document::parse(text).unwrap().root.to_value(), json!({"a": 1}), "{text:?}");
+            assert_eq!(all_from_str(text).unwrap(), [json!({"a": 1})], "{text:?}");
+        }
+        for text in ["a: 1\n---\nb: 2\n---\n", "a: 1\n--- b\n"] {
+            assert!(from_str::<Value>(text).is_err(), "{text:?}");
+        }
+        assert_eq!(from_str::<Value>("a: |\n  x\n  ---\n").unwrap(), json!({"a": "x\n---\n"}));
+        assert_eq!(from_str::<Value>("---\n---\n").unwrap(), Value::Null);
     }
 
     #[test]
