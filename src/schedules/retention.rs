@@ -103,7 +103,11 @@ mod tests {
         ];
         let limits = Retention { successful: 2, failed: 1, max_age_days: 90 };
         assert_eq!(pruned(&limits, &all, None, 10), [2]);
-        assert_eq!(pruned(&limits, &all, Some(2), 10), [0_i64; 0], "older than what waits only");
+        for waiting in [1, 2] {
+            let kept = pruned(&limits, &all, Some(waiting), 10);
+            assert_eq!(kept, [0_i64; 0], "only what is older than the one that waits: {waiting}");
+        }
+        assert_eq!(pruned(&limits, &all, Some(3), 10), [2]);
         let none = Retention { successful: 0, failed: 0, max_age_days: 90 };
         assert_eq!(pruned(&none, &all, None, 10), [1, 2, 3, 5], "never what is not terminal");
         let aged = Retention { successful: 9, failed: 9, max_age_days: 1 };

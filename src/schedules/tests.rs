@@ -385,6 +385,18 @@ fn hand_made_ones_ignore_suspension_but_not_the_mark() {
 }
 
 #[test]
+fn an_instant_whose_record_may_have_been_removed_is_not_run() {
+    let mut driver = Driver::policy("Forbid");
+    driver.snapshot.schedule.status.as_mut().unwrap().pruned_through =
+        Some(at("2026-01-01T01:00:00Z"));
+    driver.run("2026-01-01T01:00:30Z");
+    assert!(driver.claims().is_empty() && driver.snapshot.works.is_empty());
+    assert_eq!(driver.skipped(), ["Superseded 01-01"]);
+    driver.run("2026-01-01T02:00:00Z");
+    assert_eq!(driver.claims(), ["02!"], "those after the mark do");
+}
+
+#[test]
 fn the_plan_takes_the_object_that_exists() {
     let mut driver = Driver::policy("Forbid");
     driver.by_hand("2026-01-01T01:00:00Z");
