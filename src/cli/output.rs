@@ -15,13 +15,18 @@ pub fn print<T: Serialize>(
 ) -> Result<(), CliError> {
     let text = match output {
         Output::Table => table(),
-        Output::Json => serde_json::to_string_pretty(value)
-            .map(|text| text + "\n")
-            .map_err(|error| CliError::Failed(format!("cannot write JSON: {error}")))?,
+        Output::Json => json(value)?,
         Output::Yaml => yaml::to_string(value)
             .map_err(|error| CliError::Failed(format!("cannot write YAML: {error}")))?,
     };
     write(&text)
+}
+
+/// A value as JSON, as it is printed.
+pub(super) fn json<T: Serialize>(value: &T) -> Result<String, CliError> {
+    serde_json::to_string_pretty(value)
+        .map(|text| text + "\n")
+        .map_err(|error| CliError::Failed(format!("cannot write JSON: {error}")))
 }
 
 /// Prints a text.

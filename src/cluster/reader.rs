@@ -96,8 +96,9 @@ impl Reader {
     }
 
     /// All objects of a kind, in one namespace or (`None`) in all, that match the field selector, page
-    /// by page, for lists that need not be kept. `take` is told of each page whether the list begins (again, if its continue token
-    /// expired: what was taken before counts no more), the objects, and how many are about to come.
+    /// by page, for lists that need not be kept. `take` is told of each page whether the list begins
+    /// (again, if its continue token expired: what was taken before counts no more), the objects, and
+    /// how many are about to come.
     pub async fn pages<K: Object>(
         &self,
         namespace: Option<&str>,

@@ -275,8 +275,12 @@ impl Deps {
 
     /// The occurrence or report job of an instant of a schedule was created.
     pub fn created(&self, instant: Timestamp) {
-        let late = self.wall.now().duration_since(instant);
-        self.metrics.created(Duration::try_from(late).unwrap_or(Duration::ZERO));
+        self.metrics.created(self.lateness(instant));
+    }
+
+    /// How long ago a moment was; nothing if it is to come.
+    fn lateness(&self, due: Timestamp) -> Duration {
+        Duration::try_from(self.wall.now().duration_since(due)).unwrap_or(Duration::ZERO)
     }
 
     /// An attempt of an object was released; `due` is the moment its first one is late against.
@@ -288,8 +292,7 @@ impl Deps {
         due: Option<Timestamp>,
     ) {
         if let (Some(due), 1) = (due, attempt) {
-            let late = self.wall.now().duration_since(due);
-            self.metrics.released(Duration::try_from(late).unwrap_or(Duration::ZERO));
+            self.metrics.released(self.lateness(due));
         }
         let note = Note::normal("Released", format!("attempt {attempt} was released"));
         self.note(kind, &ObjectKey::of(object), object.uid.as_deref(), &[note]);

@@ -108,9 +108,7 @@ fn cron_jobs(documents: Vec<Value>) -> Vec<Value> {
 fn written(form: Output, converted: &[Converted]) -> Result<String, CliError> {
     match form {
         Output::Table => Ok(converted.iter().map(for_people).collect::<Vec<_>>().join("---\n")),
-        Output::Json => serde_json::to_string_pretty(&for_programs(converted))
-            .map(|text| text + "\n")
-            .map_err(|error| CliError::Failed(format!("cannot write JSON: {error}"))),
+        Output::Json => output::json(&for_programs(converted)),
         // kubectl reads an older YAML than the one that is written elsewhere.
         Output::Yaml => Ok(yaml::to_portable_string(&for_programs(converted), 0)),
     }

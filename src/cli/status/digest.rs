@@ -17,7 +17,11 @@ use crate::{
         ANNOTATION_EPOCH, Admissions, Condition, ConditionStatus, MaintenanceSchedule,
         MaintenanceScheduleStatus, RecoveryTrace, ReportQueue, ReportSchedule, ScheduleState, Time,
     },
-    cli::why::{Target, from_now, pod, second, span},
+    cli::why::{
+        Target, from_now, pod, second,
+        snapshot::{moment, text},
+        span,
+    },
     runs::conditions,
     schedules::Kind,
     time::{IntendedTime, SkipReason},
@@ -54,14 +58,6 @@ pub(super) fn digest(facts: &Facts) -> Report {
         recovery,
         not_read: facts.not_read.clone(),
     }
-}
-
-pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
-pub(super) fn moment(value: &Value, pointer: &str) -> Option<Timestamp> {
-    text(value, pointer).parse().ok()
 }
 
 fn leader(facts: &Facts) -> Leader {

@@ -11,13 +11,13 @@ use jiff::Timestamp;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::{
-    digest::{moment, text},
-    read::Facts,
-};
+use super::read::Facts;
 use crate::{
     api::{ANNOTATION_EPOCH, ANNOTATION_NONCE, Fence},
-    cli::target::TargetKind,
+    cli::{
+        target::TargetKind,
+        why::snapshot::{moment, text},
+    },
 };
 
 /// Kinds that are left alone if their fence is foreign.

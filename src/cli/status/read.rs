@@ -13,7 +13,12 @@ use crate::{
         MaintenanceOccurrence, MaintenanceSchedule, RecoveryTrace, ReportJob, ReportQueue,
         ReportSchedule,
     },
-    cli::{CliError, target::TargetKind, trouble::Call, why},
+    cli::{
+        CliError,
+        target::TargetKind,
+        trouble::Call,
+        why::{self, snapshot::text},
+    },
     cluster::{ApiError, Object, ObjectKey, Person},
     runs::{CREATE_REFUSED, PROVIDER_UNREACHABLE},
     time::WallClock,
@@ -37,13 +42,13 @@ const MAX_LOOKED_UP: usize = 30;
 
 /// Whether nobody knows how something ended.
 fn is_unresolved(work: &Value) -> bool {
-    work.pointer("/status/state").and_then(Value::as_str) == Some("Unresolved")
+    text(work, "/status/state") == "Unresolved"
 }
 
 /// Whether something is accepted and cannot start.
 fn is_stuck(work: &Value) -> bool {
-    let of = |pointer| work.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    ["Pending", "Queued"].contains(&of("/status/state")) && STUCK.contains(&of("/status/reason"))
+    ["Pending", "Queued"].contains(&text(work, "/status/state"))
+        && STUCK.contains(&text(work, "/status/reason"))
 }
 
 /// Everything that the report depends on.

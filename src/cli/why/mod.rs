@@ -26,7 +26,7 @@ pub(super) mod read;
 mod report;
 mod run;
 mod schedule;
-mod snapshot;
+pub(super) mod snapshot;
 mod terms;
 #[cfg(test)]
 mod tests;

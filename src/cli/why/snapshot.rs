@@ -73,12 +73,12 @@ pub(super) fn known<K: DeserializeOwned>(value: Option<&Value>) -> Option<K> {
 }
 
 /// A text somewhere in an object.
-pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+pub(in crate::cli) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// A moment somewhere in an object.
-pub(super) fn moment(value: &Value, pointer: &str) -> Option<Timestamp> {
+pub(in crate::cli) fn moment(value: &Value, pointer: &str) -> Option<Timestamp> {
     value.pointer(pointer)?.as_str()?.parse().ok()
 }
 

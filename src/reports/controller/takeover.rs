@@ -65,7 +65,6 @@ impl Controller {
             found.extend(open_entry(&sealed, queue, now));
             self.jobs.observe(sealed);
         }
-        drop(seals);
         found.extend(self.orphaned_entries(key, &known, now).await?);
         let mut state = self.state.lock();
         if let Some(term) = state.terms.get_mut(key) {

@@ -2,7 +2,7 @@
 //! what is stored then is asked about through the very code that reads a cluster.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     fs,
     path::PathBuf,
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -39,14 +39,14 @@ type End = (Vec<Arc<Value>>, Timestamp);
 /// Plays what is below `spec` of a scenario file, which must go as it says. Tests with the same scene,
 /// name included, share the play, which takes seconds, and have a store each.
 pub(super) fn scene(name: &str, spec: &str) -> Scene {
-    static PLAYED: Mutex<Option<HashMap<String, Arc<OnceLock<End>>>>> = Mutex::new(None);
+    static PLAYED: Mutex<BTreeMap<String, Arc<OnceLock<End>>>> = Mutex::new(BTreeMap::new());
     let spec = spec.trim_matches('\n').replace('\n', "\n  ");
     let text = format!(
         "apiVersion: punctual.dev/v1alpha1\nkind: Scenario\nmetadata: {{name: {name}}}\nspec:\n  {spec}\n"
     );
     let cell = {
         let mut played = PLAYED.lock().unwrap_or_else(PoisonError::into_inner);
-        played.get_or_insert_default().entry(text.clone()).or_default().clone()
+        played.entry(text.clone()).or_default().clone()
     };
     let (objects, now) = cell.get_or_init(|| play(name, &text)).clone();
     let model = Model::new(WallClock::driven(now));
